@@ -1,0 +1,74 @@
+"""From spans to chunks: text is cut here and nowhere else, and ids, counts and headings are filled in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from chunkers import ids
+from chunkers.document import Chunk, Document, Parent
+from chunkers.spans import Span, trim
+
+TABLE_HEADER = "table_header"
+
+
+def make_chunks(
+    document: Document,
+    spans: Sequence[Span],
+    *,
+    parents: Sequence[Parent | None] | None = None,
+    structured: bool = True,
+) -> list[Chunk]:
+    """The chunks of `spans`, in order.
+
+    Args:
+        document: whose text the spans cut.
+        spans: trimmed or not, starts strictly increasing, none blank.
+        parents: one per span, where the strategy has parents.
+        structured: whether a chunk that begins inside a table's body carries the table's header rows as its context.
+    """
+    analysis = document.analysis
+    seen: Counter[str] = Counter()
+    chunks: list[Chunk] = []
+    for index, (start, end) in enumerate(spans):
+        text = document.text[start:end]
+        first = trim(analysis, start, end)[0]
+        header = analysis.table_header_for(first) if structured else None
+        parent = parents[index] if parents else None
+        chunks.append(
+            Chunk(
+                id=ids.chunk_id(document.id, text, seen[text]),
+                index=index,
+                text=text,
+                start_char=start,
+                end_char=end,
+                token_count=analysis.tokens.count(start, end),
+                headings=analysis.headings_at(first),
+                context=header,
+                parent_id=parent.id if parent else None,
+                context_source=TABLE_HEADER if header else None,
+            )
+        )
+        seen[text] += 1
+    return chunks
+
+
+def make_parents(document: Document, spans: Sequence[Span]) -> list[Parent]:
+    """The parents of `spans`, in order."""
+    analysis = document.analysis
+    seen: Counter[str] = Counter()
+    parents: list[Parent] = []
+    for start, end in spans:
+        text = document.text[start:end]
+        parents.append(
+            Parent(
+                id=ids.parent_id(document.id, text, seen[text]),
+                text=text,
+                start_char=start,
+                end_char=end,
+                token_count=analysis.tokens.count(start, end),
+                headings=analysis.headings_at(start),
+            )
+        )
+        seen[text] += 1
+    return parents

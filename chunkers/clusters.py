@@ -1,0 +1,58 @@
+"""Grapheme clusters: what a reader takes for one character may be several code points that no cut should part.
+
+Most text has no cluster of more than one code point but CR LF. Only stretches outside ASCII are searched, and only clusters of
+several code points are kept, so plain text costs one scan.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from bisect import bisect_right
+
+import regex
+
+# A stretch outside ASCII with the ASCII character before it, which a combining mark may sit on, and the one after it, which some
+# marks attach to. The one after is looked at only, since it may begin the next stretch.
+_STRETCH = re.compile(r"[\x00-\x7f]?[^\x00-\x7f]+(?=([\x00-\x7f]?))")
+# No cluster of several code points outside ASCII is without one of these.
+_JOINS = regex.compile(
+    r"[\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}\p{GCB=Prepend}\p{GCB=Regional_Indicator}\p{GCB=L}\p{GCB=V}\p{GCB=T}]"
+)
+_CLUSTER = regex.compile(r"\X")
+
+
+class Clusters:
+    """Cluster boundaries of one text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._starts, self._ends = array("q"), array("q")
+        if text.isascii() or not _JOINS.search(text):
+            return
+        for stretch in _STRETCH.finditer(text):
+            start, end = stretch.start(), stretch.end(1)
+            if not _JOINS.search(text, start, end):
+                continue
+            for cluster in _CLUSTER.finditer(text, start, end):
+                if cluster.end() - cluster.start() > 1:
+                    self._starts.append(cluster.start())
+                    self._ends.append(cluster.end())
+
+    def floor(self, offset: int) -> int:
+        """The last cluster boundary at or before `offset`."""
+        return self._around(offset)[0]
+
+    def ceil(self, offset: int) -> int:
+        """The first cluster boundary at or after `offset`."""
+        return self._around(offset)[1]
+
+    def _around(self, offset: int) -> tuple[int, int]:
+        if self._text[offset - 1 : offset + 1] == "\r\n" and offset > 0:
+            return offset - 1, offset + 1
+        if not self._starts:
+            return offset, offset
+        nearest = bisect_right(self._starts, offset) - 1
+        if nearest >= 0 and self._starts[nearest] < offset < self._ends[nearest]:
+            return self._starts[nearest], self._ends[nearest]
+        return offset, offset

@@ -1,0 +1,127 @@
+"""The data model: a document comes in, chunks and parents come out.
+
+Every offset counts Unicode code points of `Document.text`, and a chunk's text is the slice between its two offsets. These are
+plain records: strategies make them, stores write them, nothing in between changes them.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from chunkers import ids
+
+if TYPE_CHECKING:
+    from chunkers.analysis import Analysis
+
+MARKDOWN = "text/markdown"
+PLAIN = "text/plain"
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def replace_surrogates(text: str) -> tuple[str, int]:
+    """`text` with each lone surrogate replaced by U+FFFD, and how many there were. Offsets stay."""
+    return _LONE_SURROGATE.subn("\ufffd", text)
+
+
+@dataclass(eq=False)
+class Document:
+    """A text with what is known about it.
+
+    Attributes:
+        id: canonical UUID of corpus and uri; made from the uri (or else the text) when left empty.
+        uri: path relative to the corpus's root, NFC.
+        text: the document as decoded text. Lone surrogates, which no encoding holds, are replaced by U+FFFD when the document
+            is built and counted in `metadata["replaced_characters"]`.
+        title: from front matter, the first heading or the file's name.
+        language: ISO 639-1 code; sentence rules depend on it.
+        media_type: `text/markdown` (block structure is read) or `text/plain` (blank lines part paragraphs).
+        content_hash: SHA-256 of the file's bytes; of the text when left empty.
+        metadata: front matter, and what the loader has to say.
+    """
+
+    id: str = ""
+    uri: str = ""
+    text: str = ""
+    title: str = ""
+    language: str = "en"
+    media_type: str = MARKDOWN
+    content_hash: str = ""
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.text, replaced = replace_surrogates(self.text)
+        if replaced:
+            already = self.metadata.get("replaced_characters", 0)
+            self.metadata = {**self.metadata, "replaced_characters": already + replaced}
+        self.content_hash = self.content_hash or ids.text_hash(self.text)
+        self.id = self.id or ids.document_id("", self.uri or self.content_hash)
+        self._lock = threading.Lock()
+        self._analysis: Analysis | None = None
+
+    @property
+    def analysis(self) -> Analysis:
+        """Tokens, blocks and sentences of the text: made once, shared by every strategy and thread."""
+        with self._lock:
+            if self._analysis is None:
+                from chunkers.analysis import Analysis
+
+                self._analysis = Analysis(self.text, self.media_type, self.language)
+            return self._analysis
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Locks do not pickle, and an analysis is cheaper to make again than to send.
+        return {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_analysis")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.Lock()
+        self._analysis = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A slice of a document that is embedded and found.
+
+    Attributes:
+        id: canonical UUID of document, text and occurrence.
+        index: position in the document's list of chunks, from 0.
+        text: `document.text[start_char:end_char]`.
+        start_char, end_char: code point offsets.
+        token_count: cl100k_base tokens of `text`, exactly.
+        headings: the path of headings that the chunk stands under, outermost first.
+        context: what is put before the text when it is embedded, or None.
+        parent_id: the id of its `Parent`, or None.
+        context_source: who wrote `context`: a model's name, `outline`, `table_header`, or None without a context.
+    """
+
+    id: str
+    index: int
+    text: str
+    start_char: int
+    end_char: int
+    token_count: int
+    headings: tuple[str, ...] = ()
+    context: str | None = None
+    parent_id: str | None = None
+    context_source: str | None = None
+
+    @property
+    def embedding_text(self) -> str:
+        """What is embedded: context, a blank line, text; or the text alone."""
+        return f"{self.context}\n\n{self.text}" if self.context else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """A larger slice that children point at: it is stored without a vector and fetched when a child is found."""
+
+    id: str
+    text: str
+    start_char: int
+    end_char: int
+    token_count: int
+    headings: tuple[str, ...] = ()

@@ -1,0 +1,96 @@
+"""The two roles that a model can play, as protocols: `Embedder` and `ContextWriter`.
+
+Strategies and stores know only these. An implementation is built once per run, is safe to call from several threads, and says
+what a fingerprint must hold of it (`name`, `dimensions`, `prompt_version`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vectors = NDArray[np.float32]
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Texts in, unit vectors out.
+
+    Attributes:
+        name: what a setting calls it, such as `text-embedding-3-small` or `wordllama`.
+        dimensions: length of a vector.
+        semantic_threshold: cosine under which neighbouring sentences are about different things, for this model.
+        paragraph_threshold: the same for neighbouring paragraphs.
+        max_input_tokens: longest input in the model's own tokens; None without a limit.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def dimensions(self) -> int: ...
+    @property
+    def semantic_threshold(self) -> float: ...
+    @property
+    def paragraph_threshold(self) -> float: ...
+    @property
+    def max_input_tokens(self) -> int | None: ...
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of `text` as this model counts them."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Vectors of shape (len(texts), dimensions), float32, unit length, in the order asked.
+
+        Raises:
+            ValueError: a text is blank.
+            ModelError: the model gave no vector, or not the ones asked for, for any of the texts.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ContextRequest:
+    """One chunk that wants a context: the chunk's text, up to a window of characters before and after it, and where it stands."""
+
+    text: str
+    preceding: str
+    following: str
+    title: str
+    headings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A context prefix and who wrote it (`outline`, or a model's name). `fallback` marks one that the model should have written."""
+
+    text: str
+    source: str
+    fallback: bool = False
+
+
+@runtime_checkable
+class ContextWriter(Protocol):
+    """Writes the short prefix that tells where a chunk stands.
+
+    Attributes:
+        name: `outline`, or the model's name such as `gpt-4o-mini`.
+        prompt_version: changes whenever the same request could give another kind of answer.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def prompt_version(self) -> str: ...
+
+    def write(self, requests: Sequence[ContextRequest]) -> list[Context]:
+        """One context per request, in order.
+
+        Raises:
+            ModelError: the model could not be asked at all. A single bad answer is a fallback, not an error.
+        """
+        ...

@@ -1,0 +1,117 @@
+"""Strategy `semantic_parent_child`: small children are found, the larger parent around them is read.
+
+Consecutive paragraphs whose embeddings are alike form a cluster. The cluster's text is the parent, each paragraph a child that names
+it; a paragraph over the cap gives several children. The vector of a paragraph is the mean of its children's, which are the texts
+that are stored anyway: with a cache nothing is embedded twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from chunkers import parameters
+from chunkers.assembly import make_chunks, make_parents
+from chunkers.cascade import split
+from chunkers.chunker import Chunked
+from chunkers.document import Document
+from chunkers.errors import SettingError
+from chunkers.models.base import Embedder, Vectors
+from chunkers.semantic import DEFAULT_PERCENTILE, group
+from chunkers.similarity import adjacent_cosines, boundaries, embed_spans
+from chunkers.spans import Limit, Span
+from chunkers.units import paragraph_spans
+
+DEFAULT_PARENT_TOKENS = 2048
+
+
+class SemanticParentChildChunker:
+    """Clusters of paragraphs as parents, paragraphs as children.
+
+    Args:
+        embedder: gives the paragraph embeddings.
+        chunk_size: tokens a child has at most.
+        parent_max_tokens: tokens a parent has at most; unset, 2048 or `chunk_size` if that is more.
+        semantic_threshold: a cosine, or a percentile; unset, the model's own default or the 25th percentile.
+        semantic_threshold_mode: `absolute` or `percentile`.
+
+    Raises:
+        SettingError: a parameter is out of its range, or `parent_max_tokens` is below `chunk_size`.
+    """
+
+    strategy = "semantic_parent_child"
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        *,
+        chunk_size: int = 512,
+        parent_max_tokens: int | None = None,
+        semantic_threshold: float | None = None,
+        semantic_threshold_mode: str = parameters.ABSOLUTE,
+    ) -> None:
+        self.embedder = embedder
+        self.chunk_size = parameters.whole("chunk_size", chunk_size, 1)
+        unset = max(DEFAULT_PARENT_TOKENS, self.chunk_size)
+        self.parent_max_tokens = (
+            unset if parent_max_tokens is None else parameters.whole("parent_max_tokens", parent_max_tokens, 1)
+        )
+        if self.parent_max_tokens < self.chunk_size:
+            raise SettingError("parent_max_tokens", parent_max_tokens, f"at least chunk_size ({self.chunk_size})")
+        self.mode = parameters.threshold_mode(semantic_threshold_mode)
+        own = embedder.paragraph_threshold if self.mode == parameters.ABSOLUTE else DEFAULT_PERCENTILE
+        threshold = parameters.threshold(semantic_threshold, self.mode)
+        self.threshold = own if threshold is None else threshold
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {
+            "chunk_size": self.chunk_size,
+            "parent_max_tokens": self.parent_max_tokens,
+            "semantic_threshold": self.threshold,
+            "semantic_threshold_mode": self.mode,
+        }
+
+    def chunk(self, documents: Sequence[Document]) -> list[Chunked]:
+        paragraphs = [self._paragraphs(document) for document in documents]
+        children = [[child for paragraph in own for child in paragraph] for own in paragraphs]
+        # A document of one paragraph is one cluster whatever its vector.
+        wanted = [found if len(own) > 1 else [] for own, found in zip(paragraphs, children, strict=True)]
+        vectors = embed_spans(self.embedder, documents, wanted)
+        return [self._chunked(*parts) for parts in zip(documents, paragraphs, vectors, strict=True)]
+
+    def _paragraphs(self, document: Document) -> list[list[Span]]:
+        """Each paragraph as the list of its children; one over the parents' cap counts as several paragraphs."""
+        analysis = document.analysis
+        whole = (
+            span
+            for start, end in paragraph_spans(analysis)
+            for span in split(analysis, start, end, Limit(self.parent_max_tokens))
+        )
+        return [split(analysis, start, end, Limit(self.chunk_size)) for start, end in whole]
+
+    def _chunked(self, document: Document, paragraphs: list[list[Span]], vectors: Vectors) -> Chunked:
+        units = [(children[0][0], children[-1][1]) for children in paragraphs]
+        gaps = np.zeros(max(len(units) - 1, 0), dtype=np.bool_)
+        if len(vectors):
+            gaps = boundaries(adjacent_cosines(_means(vectors, paragraphs)), self.threshold, self.mode)
+        clusters = group(document.analysis, units, gaps, Limit(self.parent_max_tokens), 1)
+        parents = make_parents(document, clusters)
+        spans = [child for children in paragraphs for child in children]
+        of_child = []
+        at = 0
+        for start, _ in spans:
+            while start >= parents[at].end_char:
+                at += 1
+            of_child.append(parents[at])
+        return Chunked(document, make_chunks(document, spans, parents=of_child), parents)
+
+
+def _means(vectors: Vectors, paragraphs: list[list[Span]]) -> Vectors:
+    """One vector per paragraph, the mean of its children's."""
+    starts = np.cumsum([0, *(len(children) for children in paragraphs[:-1])])
+    sums = np.add.reduceat(vectors.astype(np.float64), starts, axis=0)
+    counts = np.array([[len(children)] for children in paragraphs])
+    return np.asarray(sums / counts, dtype=np.float32)

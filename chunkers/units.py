@@ -1,0 +1,74 @@
+"""Units: the sentences and paragraphs that `sentence`, `semantic` and `semantic_parent_child` build chunks from.
+
+A unit is trimmed and never over the limit. Prose gives one unit a sentence; a fence, a table, a list item or a quote is one unit while
+it fits. A heading is no unit of its own: it goes with what follows. A unit over the limit goes through the cascade.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from chunkers.analysis import Analysis
+from chunkers.cascade import split
+from chunkers.markdown import Block, Kind
+from chunkers.sentences import sentence_spans
+from chunkers.spans import Limit, Span, trim
+
+
+def sentence_units(analysis: Analysis, limit: Limit) -> list[Span]:
+    """Sentences, and blocks that are no prose, each within `limit`, in order; every non-space character lies in exactly one."""
+    raw = (span for block in _with_headings(analysis.blocks) for span in _sentences_of(analysis, block, limit))
+    return list(_within(analysis, raw, limit))
+
+
+def paragraph_spans(analysis: Analysis) -> list[Span]:
+    """Top-level blocks, trimmed, each with the headings right before it. Of any size."""
+    spans = (trim(analysis, lead, block.end) for lead, block in _with_headings(analysis.blocks))
+    return [span for span in spans if span[0] < span[1]]
+
+
+def _with_headings(blocks: list[Block]) -> Iterator[tuple[int, Block]]:
+    """Each block that is no heading with the offset at which the headings right before it start; headings at the very end as a block."""
+    lead: int | None = None
+    for block in blocks:
+        if block.kind is Kind.HEADING:
+            lead = block.start if lead is None else lead
+            continue
+        yield (block.start if lead is None else lead), block
+        lead = None
+    if lead is not None:
+        yield lead, blocks[-1]
+
+
+def _sentences_of(analysis: Analysis, led: tuple[int, Block], limit: Limit) -> Iterator[Span]:
+    lead, block = led
+    spans = list(_parts(analysis, block, limit))
+    if spans and lead < block.start:
+        spans[0] = (lead, spans[0][1])
+    yield from spans
+
+
+def _parts(analysis: Analysis, block: Block, limit: Limit) -> Iterator[Span]:
+    """Spans that tile a block: sentences of a paragraph, items of a list, anything else whole."""
+    if block.kind is Kind.PARAGRAPH:
+        yield from sentence_spans(analysis, block.start, block.end)
+    elif (
+        block.children
+        and block.kind is not Kind.TABLE
+        and (block.kind is Kind.LIST or not limit.fits(analysis, block.start, block.end))
+    ):
+        yield from _tiles(analysis, block, limit)
+    else:
+        yield block.start, block.end
+
+
+def _tiles(analysis: Analysis, block: Block, limit: Limit) -> Iterator[Span]:
+    """The parts of a block's children, stretched so that markers before a child and gaps between children are covered."""
+    spans = [span for child in block.children for span in _parts(analysis, child, limit)]
+    starts = [block.start, *(start for start, _ in spans[1:])]
+    yield from zip(starts, [*starts[1:], block.end], strict=True)
+
+
+def _within(analysis: Analysis, spans: Iterable[Span], limit: Limit) -> Iterator[Span]:
+    for start, end in spans:
+        yield from split(analysis, start, end, limit)
