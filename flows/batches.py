@@ -1,0 +1,46 @@
+"""How a run's documents are grouped into batches: a pure rule.
+
+A batch is one task per strategy, and a task costs Prefect's server some 40 ms of its processor, so their number is bounded whatever
+the size of the corpus: batches grow with it. They are bounded in bytes too, since a batch's documents are in memory together; a
+document larger than that is a batch of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol, TypeVar
+
+# Task runs of one flow run, about; what a small Prefect server digests without falling behind.
+TASK_RUNS = 240
+SMALLEST_BATCH = 32
+LARGEST_BYTES = 16_000_000
+
+
+class Sized(Protocol):
+    """Anything that knows its size in bytes."""
+
+    @property
+    def size(self) -> int: ...
+
+
+T = TypeVar("T", bound=Sized)
+
+
+def batch_size(documents: int, strategies: int) -> int:
+    """Documents a batch, so that a run of `documents` has at most about `TASK_RUNS` tasks for `strategies` strategies."""
+    batches = max(1, TASK_RUNS // (strategies + 1))
+    return max(SMALLEST_BATCH, -(-documents // batches))
+
+
+def batches(entries: Iterable[T], documents: int) -> Iterator[list[T]]:
+    """`entries` in order, in lists of at most `documents` entries and `LARGEST_BYTES` bytes, never an empty one."""
+    batch: list[T] = []
+    total = 0
+    for entry in entries:
+        if batch and (len(batch) == documents or total + entry.size > LARGEST_BYTES):
+            yield batch
+            batch, total = [], 0
+        batch.append(entry)
+        total += entry.size
+    if batch:
+        yield batch

@@ -1,0 +1,210 @@
+"""The command `quarry`. Each subcommand imports what it needs when it runs, so that none pays for Prefect but `ingest`.
+
+Exit status: 0 all done, 1 something failed and the rest is stored, 2 bad usage or settings, 130 interrupted. With `--json` one JSON
+object goes to standard output and everything else to standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from flows.settings import Settings
+
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+
+app = typer.Typer(
+    help="Keeps a vector database in step with a corpus, under every chunking strategy.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+_err = Console(stderr=True)
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="A setting for this run alone, such as chunk_size=256. Repeatable."
+    ),
+]
+CorpusOption = Annotated[str | None, typer.Option("--corpus", help="The corpus's name.")]
+
+
+def main() -> None:
+    """The console script."""
+    app()
+
+
+def _say(message: str) -> None:
+    _err.print(message, style="dim", markup=False, highlight=False, soft_wrap=True)
+
+
+def _fail(message: str, status: int, as_json: bool) -> NoReturn:
+    line = " ".join(message.split())
+    _err.print(f"quarry: {line}", style="red", markup=False, highlight=False, soft_wrap=True)
+    if as_json:
+        print(json.dumps({"error": line}, ensure_ascii=False))
+    raise typer.Exit(status)
+
+
+@contextmanager
+def _clear_errors(as_json: bool) -> Iterator[None]:
+    """Turns the errors that a user can cause or meet into one line and an exit status."""
+    from chunkers import ModelError, SettingError
+    from flows.loading import LoadError
+    from flows.server import ServerError
+    from flows.settings import SettingsError
+    from flows.sources import SourceError
+    from stores import SettingsChanged, StoreError
+
+    try:
+        yield
+    except (SourceError, SettingError, SettingsError, SettingsChanged, LoadError) as error:
+        _fail(str(error), USAGE, as_json)
+    except (StoreError, ModelError, ServerError, OSError) as error:
+        _fail(str(error), FAILED, as_json)
+    except KeyboardInterrupt:
+        _fail("interrupted", INTERRUPTED, as_json)
+
+
+def _settings(assignments: list[str] | None) -> Settings:
+    from flows.settings import Settings, SettingsError
+
+    overrides = {}
+    for assignment in assignments or []:
+        name, found, value = assignment.partition("=")
+        if not found:
+            raise SettingsError(f"--set {assignment}: it must be NAME=VALUE, such as chunk_size=256")
+        overrides[name.strip()] = value.strip()
+    return Settings.load(overrides)
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+@app.command()
+def ingest(
+    source: Annotated[str, typer.Argument(help="A folder, a file or a quoted glob of markdown and text files.")],
+    corpus: CorpusOption = None,
+    strategy: Annotated[list[str] | None, typer.Option(help="A strategy; all six by default. Repeatable.")] = None,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Build new collections beside the live ones and switch at the end.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done and write nothing.")] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Do the same work without Prefect.")] = False,
+    allow_deletes: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Delete up to N vanished documents although the guards would not.")
+    ] = 0,
+    assignments: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Bring the collections of a corpus up to date with its source."""
+    from flows.command import run_ingest
+    from flows.render import ingest_report
+
+    # SIGTERM ends a run as Ctrl-C does: the documents in hand are finished, and the report says what is stored.
+    signal.signal(signal.SIGTERM, _terminate)
+    with _clear_errors(as_json):
+        settings = _settings(assignments)
+        from chunkers import STRATEGIES
+        from flows.ingestion import Request
+
+        request = Request(source, corpus, tuple(strategy or STRATEGIES), rebuild, dry_run, allow_deletes)
+        report = run_ingest(request, settings, plain=plain or dry_run, say=_say, quiet=as_json)
+    if as_json:
+        print(json.dumps(report.as_json(), ensure_ascii=False))
+    else:
+        ingest_report(Console(), report)
+    raise typer.Exit(INTERRUPTED if report.interrupted else report.exit_status)
+
+
+@app.command()
+def search(
+    query: Annotated[str, typer.Argument(help="What to look for.")],
+    corpus: CorpusOption = None,
+    strategy: Annotated[str | None, typer.Option(help="The strategy whose collection is searched.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-k", min=1, help="Hits at most.")] = 5,
+    filters: Annotated[
+        list[str] | None,
+        typer.Option("--filter", metavar="NAME=VALUE", help="Only chunks with this source or metadata. Repeatable."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask a question and get passages with their source."""
+    from flows.render import hits
+
+    with _clear_errors(as_json):
+        settings = _settings(None)
+        from flows.queries import find
+
+        found = find(settings, query, corpus=corpus, strategy=strategy, limit=limit, filters=filters or [], say=_say)
+    if as_json:
+        print(json.dumps({"hits": [hit.as_json() for hit in found]}, ensure_ascii=False))
+    else:
+        hits(Console(), found)
+
+
+@app.command()
+def status(as_json: JsonOption = False) -> None:
+    """Show the collections: aliases, models, counts, last run."""
+    from flows.render import collections
+
+    with _clear_errors(as_json):
+        from flows.queries import open_store
+        from stores import list_collections
+
+        with open_store(_settings(None)) as client:
+            found = list_collections(client)
+    if as_json:
+        print(json.dumps({"collections": [info.as_json() for info in found]}, ensure_ascii=False))
+    else:
+        collections(Console(), found)
+
+
+@app.command()
+def chunk(
+    file: Annotated[Path, typer.Argument(help="A markdown or text file.")],
+    strategy: Annotated[list[str] | None, typer.Option(help="A strategy; all six by default. Repeatable.")] = None,
+    assignments: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the chunks of one file. Nothing is stored."""
+    from flows.render import chunks
+
+    with _clear_errors(as_json):
+        settings = _settings(assignments)
+        from chunkers import STRATEGIES
+        from flows.queries import chunk_file
+
+        found = chunk_file(settings, file, tuple(strategy or STRATEGIES))
+    if as_json:
+        print(
+            json.dumps(
+                {"strategies": {name: [_chunk_json(one) for one in own] for name, own in found.items()}},
+                ensure_ascii=False,
+            )
+        )
+        return
+    console = Console()
+    for name, own in found.items():
+        chunks(console, name, own)
+
+
+def _chunk_json(chunk: Any) -> dict[str, Any]:
+    names = ("index", "start_char", "end_char", "token_count", "headings", "context", "text", "parent_id")
+    return {name: list(value) if isinstance(value := getattr(chunk, name), tuple) else value for name in names}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""How the command line runs an ingestion: everything is checked first, then a Prefect server is found or started, then it runs.
+
+The run is opened before the server is started, so a wrong folder or setting costs nothing; the flow takes over the opened run.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from flows.ingestion import Ingestion, Request
+from flows.observer import Observer, observed
+from flows.report import Report
+from flows.running import PlainRunner, run
+from flows.server import prefect_environment, private_server
+from flows.settings import Settings
+
+Say = Callable[[str], None]
+
+
+class Watcher(Observer):
+    """Shows a run's progress on standard error, and hands the opened run to the flow."""
+
+    def __init__(self, say: Say, progress: Progress | None) -> None:
+        self._say = say
+        self._progress = progress
+        self._bars: dict[str, TaskID] = {}
+        self.ingestion: Ingestion | None = None
+
+    def prepared(self, request: Request) -> Ingestion | None:
+        return self.ingestion
+
+    def planned(self, strategies: dict[str, int]) -> None:
+        if self._progress:
+            self._bars = {
+                name: self._progress.add_task(name, total=total) for name, total in strategies.items() if total
+            }
+
+    def advanced(self, strategy: str, documents: int) -> None:
+        if self._progress and strategy in self._bars:
+            self._progress.advance(self._bars[strategy], documents)
+
+    def noted(self, message: str) -> None:
+        self._say(message)
+
+
+def run_ingest(request: Request, settings: Settings, *, plain: bool, say: Say, quiet: bool) -> Report:
+    """Runs `request` and returns its report, also after an interruption.
+
+    Args:
+        request: what to do.
+        settings: parameters, models, places.
+        plain: without Prefect.
+        say: prints a line for a person.
+        quiet: no progress bars.
+
+    Raises:
+        What opening an `Ingestion` raises, and ServerError where the Prefect server does not start.
+    """
+    progress = None if quiet or not sys.stderr.isatty() else _bars()
+    watcher = Watcher(say, progress)
+    with observed(watcher), Ingestion(request, settings) as ingestion:
+        watcher.ingestion = ingestion
+        with progress or nullcontext():
+            if plain:
+                _run_plain(ingestion)
+            else:
+                with _server(settings, say):
+                    _run_flow(request)
+    assert watcher.report is not None
+    return watcher.report
+
+
+def _bars() -> Progress:
+    columns = (TextColumn("{task.description:22}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=Console(stderr=True), transient=True)
+
+
+def _run_plain(ingestion: Ingestion) -> None:
+    with PlainRunner(len(ingestion.request.strategies)) as runner:
+        try:
+            run(ingestion, runner)
+        except KeyboardInterrupt:
+            return
+
+
+def _run_flow(request: Request) -> None:
+    from flows.ingest import ingest
+
+    try:
+        ingest(
+            request.source,
+            request.corpus,
+            list(request.strategies),
+            request.rebuild,
+            request.dry_run,
+            request.allow_deletes,
+            return_state=True,
+        )
+    except KeyboardInterrupt:
+        return
+
+
+@contextmanager
+def _server(settings: Settings, say: Say) -> Iterator[None]:
+    """The server that PREFECT_API_URL names, or a private one for this run."""
+    named = os.environ.get("PREFECT_API_URL")
+    if named:
+        os.environ.update(prefect_environment(named))
+        say(f"Prefect server: {named}")
+        yield
+        return
+    with private_server(settings.home, notify=say) as url:
+        os.environ.update(prefect_environment(url, home=settings.home))
+        yield

@@ -1,0 +1,51 @@
+"""Which corpus a source belongs to: a pure rule over the corpora that are stored already.
+
+A corpus is a named set of documents below one root. A folder is a corpus of its own, named after itself. One file, or a glob, is part
+of the innermost stored corpus whose root holds it, so that a single page of a corpus can be ingested again without naming it;
+where no corpus holds it, it starts one that is named after its folder. A name given on the command line decides, and then a source
+inside that corpus's root is a part of it, too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import unicodedata
+from collections.abc import Mapping
+from pathlib import Path
+
+from flows.sources import Listing
+from stores import check_corpus, corpus_slug
+
+
+def choose_corpus(listing: Listing, name: str | None, roots: Mapping[str, str]) -> str:
+    """The name of the corpus that `listing` belongs to.
+
+    Args:
+        listing: of the source.
+        name: as asked for, or None.
+        roots: root folder of each stored corpus, by name.
+
+    Raises:
+        StoreError: `name` is no legal corpus name.
+    """
+    if name is not None:
+        return check_corpus(name)
+    if listing.partial:
+        around = [corpus for corpus, root in roots.items() if listing.root.is_relative_to(root)]
+        if around:
+            return max(around, key=lambda corpus: len(Path(roots[corpus]).parts))
+    return corpus_slug(listing.root.name)
+
+
+def rebase(listing: Listing, root: str | None) -> Listing:
+    """`listing` as a part of the corpus below `root`, if that folder lies around it; else `listing` as it is."""
+    if root is None or Path(root) == listing.root or not listing.root.is_relative_to(root):
+        return listing
+    prefix = unicodedata.normalize("NFC", listing.root.relative_to(root).as_posix())
+    return dataclasses.replace(
+        listing,
+        root=Path(root),
+        entries=[dataclasses.replace(entry, uri=f"{prefix}/{entry.uri}") for entry in listing.entries],
+        skipped=[dataclasses.replace(row, document=f"{prefix}/{row.document}") for row in listing.skipped],
+        partial=True,
+    )

@@ -1,0 +1,86 @@
+"""Which models a strategy works with: what its collection is made with decides, and settings decide for a collection to be made.
+
+A role set to `auto` takes the endpoint's model where an endpoint is configured and the built-in one elsewhere, until there is a
+collection. From then on its metadata names the models, and a missing key is an error, never another model: vectors of two
+models cannot be compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from chunkers import Chunker, build_chunker
+from chunkers.models import (
+    CachedContextWriter,
+    CachedEmbedder,
+    Endpoint,
+    ModelCache,
+    open_context_writer,
+    open_embedder,
+)
+from flows.settings import Settings
+from stores import Recipe
+
+AUTO = "auto"
+USES_CONTEXT = frozenset({"contextual_retrieval"})
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What one strategy works with; `recipe` is the same in words."""
+
+    chunker: Chunker
+    embedder: CachedEmbedder
+    context_writer: CachedContextWriter | None
+    recipe: Recipe
+
+
+def endpoint_of(settings: Settings) -> Endpoint | None:
+    """The OpenAI-compatible endpoint that settings name, or None."""
+    if settings.openai_api_key is None and settings.openai_base_url is None:
+        return None
+    key = settings.openai_api_key.get_secret_value() if settings.openai_api_key else None
+    return Endpoint(api_key=key, base_url=settings.openai_base_url)
+
+
+def open_cache(settings: Settings) -> ModelCache:
+    """The cache of vectors and contexts below the home folder."""
+    return ModelCache(Path(settings.home) / "cache.sqlite")
+
+
+def open_tools(strategy: str, settings: Settings, cache: ModelCache, stored: Recipe | None) -> Tools:
+    """Models, chunker and recipe of one strategy.
+
+    Args:
+        strategy: one of `chunkers.STRATEGIES`.
+        settings: parameters and model names.
+        cache: shared by all strategies.
+        stored: the recipe of the live collection, if there is one and it is to be kept.
+
+    Raises:
+        SettingError: a parameter or a model cannot be used.
+        ModelError: an endpoint had to be asked for a model's dimensions, and did not answer.
+    """
+    endpoint = endpoint_of(settings)
+    embedding_model, llm_model = settings.embedding_model, settings.llm_model
+    if stored and embedding_model == AUTO:
+        embedding_model = stored.embedding_model
+    if stored and llm_model == AUTO and stored.context_model:
+        llm_model = stored.context_model
+    embedder = CachedEmbedder(open_embedder(embedding_model, endpoint), cache)
+    writer = None
+    if strategy in USES_CONTEXT:
+        writer = CachedContextWriter(open_context_writer(llm_model, endpoint), cache)
+    chunker = build_chunker(
+        strategy, embedder=embedder, context_writer=writer, **settings.strategy_parameters(strategy)
+    )
+    recipe = Recipe(
+        strategy=strategy,
+        parameters=chunker.parameters,
+        embedding_model=embedder.name,
+        dimensions=embedder.dimensions,
+        context_model=writer.name if writer else None,
+        context_prompt=writer.prompt_version if writer else None,
+    )
+    return Tools(chunker, embedder, writer, recipe)

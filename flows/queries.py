@@ -1,0 +1,105 @@
+"""What the command line asks of a store or a file without running a flow: search, and the chunks of one file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from qdrant_client import QdrantClient
+
+from chunkers import STRATEGIES, Chunk, SettingError, build_chunker
+from chunkers.models import open_context_writer, open_embedder
+from flows.loading import load_document
+from flows.models import endpoint_of
+from flows.settings import Settings, SettingsError
+from flows.sources import SourceError, list_source
+from stores import Hit, Retriever, StoreError, connect, list_collections
+
+
+@contextmanager
+def open_store(settings: Settings) -> Iterator[QdrantClient]:
+    """The store that settings name, closed at the end.
+
+    Raises:
+        StoreError: it cannot be reached or opened.
+    """
+    key = settings.qdrant_api_key.get_secret_value() if settings.qdrant_api_key else None
+    client = connect(url=settings.qdrant_url, path=settings.home / "qdrant", api_key=key)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def find(
+    settings: Settings,
+    query: str,
+    *,
+    corpus: str | None,
+    strategy: str | None,
+    limit: int,
+    filters: Sequence[str],
+    say: Callable[[str], None],
+) -> list[Hit]:
+    """The best passages for `query`. The only corpus is the default, and `recursive` (or the first strategy that is stored).
+
+    Raises:
+        SettingError, SettingsError: the query is blank, the strategy unknown, a filter is not NAME=VALUE.
+        StoreError: there is no such collection, or the choice between several corpora is not made.
+    """
+    if not query.strip():
+        raise SettingsError("the query is blank; write what to look for")
+    if strategy is not None and strategy not in STRATEGIES:
+        raise SettingError("strategy", strategy, f"one of {', '.join(STRATEGIES)}")
+    wanted: dict[str, str | list[str]] = {}
+    for assignment in filters:
+        name, found, value = assignment.partition("=")
+        if not found:
+            raise SettingsError(f"--filter {assignment}: it must be NAME=VALUE, such as source=guide.md")
+        wanted[name.strip()] = value.strip()
+    with open_store(settings) as client:
+        live = [info for info in list_collections(client) if info.state == "live"]
+        corpora = sorted({info.corpus for info in live})
+        if corpus is None:
+            if len(corpora) > 1:
+                raise StoreError(f"there are several corpora ({', '.join(corpora)}); choose one with --corpus")
+            if not corpora:
+                raise StoreError("nothing is stored yet; `quarry ingest FOLDER` makes the first collections")
+            corpus = corpora[0]
+        if strategy is None:
+            stored = {info.strategy for info in live if info.corpus == corpus}
+            strategy = next((name for name in ("recursive", *STRATEGIES) if name in stored), "recursive")
+            say(f"corpus {corpus}, strategy {strategy}")
+        retriever = Retriever(client, corpus, endpoint=endpoint_of(settings))
+        return retriever.search(query, strategy, limit=limit, filters=wanted or None)
+
+
+def chunk_file(settings: Settings, file: Path, strategies: Sequence[str]) -> dict[str, list[Chunk]]:
+    """The chunks of one file under each strategy, with the models that settings name, and nothing stored.
+
+    Raises:
+        SourceError, LoadError: the file cannot be read, or is of a type that is not read.
+        SettingError: a strategy or a parameter cannot be used.
+    """
+    if file.is_dir():
+        raise SourceError(f"{file}: it is a folder; `quarry chunk` shows one file")
+    listing = list_source(str(file))
+    if not listing.entries:
+        reason = listing.skipped[0].reason if listing.skipped else "nothing to read"
+        raise SourceError(f"{file}: {reason}")
+    document = load_document(listing.entries[0], "chunk")
+    endpoint = endpoint_of(settings)
+    embedder = open_embedder(settings.embedding_model, endpoint)
+    writer = open_context_writer(settings.llm_model, endpoint)
+    chunkers = [
+        build_chunker(name, embedder=embedder, context_writer=writer, **_parameters(settings, name))
+        for name in strategies
+    ]
+    return {chunker.strategy: chunker.chunk([document])[0].chunks for chunker in chunkers}
+
+
+def _parameters(settings: Settings, strategy: str) -> dict[str, object]:
+    if strategy not in STRATEGIES:
+        raise SettingError("strategy", strategy, f"one of {', '.join(STRATEGIES)}")
+    return settings.strategy_parameters(strategy)

@@ -1,0 +1,163 @@
+"""Reports, hits and chunks as tables that people read. Everything here prints; nothing decides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from flows.report import Report
+
+if TYPE_CHECKING:
+    from chunkers import Chunk
+    from stores import CollectionInfo, Hit
+
+# Names listed in a table before the rest is only counted; `--json` has them all.
+LISTED = 20
+
+
+def ingest_report(console: Console, report: Report) -> None:
+    """The table of a run, what was skipped or failed below it, and one closing line."""
+    if report.dry_run:
+        _plan(console, report)
+    else:
+        _counts(console, report)
+    _rows(console, "skipped", report.skipped)
+    _rows(console, "not read", report.unreadable, style="red")
+    _rows(console, "note", report.notes)
+    for name, own in report.strategies.items():
+        _rows(console, f"failed in {name}", own.failed, style="red")
+        if own.error:
+            console.print(f"[red]{name} stopped:[/red] {escape(own.error)}", soft_wrap=True)
+    failures = report.failures()
+    if failures:
+        console.print(f"[bold red]Failed:[/bold red] {escape('; '.join(failures))}", soft_wrap=True)
+    elif report.dry_run:
+        console.print("Dry run: nothing was written.")
+
+
+def _counts(console: Console, report: Report) -> None:
+    table = Table(title=f"corpus {report.corpus}", title_justify="left")
+    table.add_column("strategy")
+    for column in (
+        "documents",
+        "unchanged",
+        "chunks",
+        "upserted",
+        "deleted",
+        "embedded",
+        "cached",
+        "failed",
+        "seconds",
+    ):
+        table.add_column(column, justify="right")
+    for name, own in report.strategies.items():
+        failed = Text(
+            str(len(own.failed)) if own.error is None else "stopped", style="red" if own.failed or own.error else ""
+        )
+        counts = (own.documents, own.unchanged, own.chunks, own.upserted, own.deleted, own.embedded, own.cached)
+        table.add_row(name, *(f"{count:,}" for count in counts), failed, f"{own.seconds:.1f}")
+    console.print(table)
+
+
+def _plan(console: Console, report: Report) -> None:
+    kinds = ["new", "changed", "unfinished", "unchanged", "vanished", "withheld"]
+    table = Table(title=f"corpus {report.corpus}: what would be done", title_justify="left")
+    table.add_column("strategy")
+    for kind in kinds:
+        table.add_column(kind, justify="right")
+    table.add_column("collection")
+    for name, own in report.strategies.items():
+        planned = own.planned or {}
+        table.add_row(name, *(f"{len(planned.get(kind, [])):,}" for kind in kinds), own.collection)
+    console.print(table)
+    for kind in ("new", "changed", "unfinished", "vanished", "withheld"):
+        named: dict[str, list[str]] = {}
+        for name, own in report.strategies.items():
+            for document in (own.planned or {}).get(kind, []):
+                named.setdefault(document, []).append(name)
+        everywhere = len(report.strategies)
+        rows = [
+            (document, "every strategy" if len(names) == everywhere else ", ".join(names))
+            for document, names in named.items()
+        ]
+        _rows(console, kind, rows)
+
+
+def _rows(console: Console, label: str, rows: Sequence[tuple[str, str]], style: str = "yellow") -> None:
+    for document, reason in rows[:LISTED]:
+        console.print(
+            f"[{style}]{label}:[/{style}] {escape(document)}: {escape(reason)}", soft_wrap=True, highlight=False
+        )
+    if len(rows) > LISTED:
+        console.print(f"[{style}]{label}:[/{style}] and {len(rows) - LISTED} more (--json lists all)")
+
+
+def hits(console: Console, found: Sequence[Hit]) -> None:
+    """Each hit with its score, where it stands, its text and, if it has one, the parent around it."""
+    if not found:
+        console.print("Nothing found.")
+    for rank, hit in enumerate(found, start=1):
+        place = " > ".join(hit.headings)
+        console.print(
+            f"[bold]{rank}. {escape(hit.source)}[/bold] [{hit.start_char}:{hit.end_char}]  score {hit.score:.3f}"
+            + (f"  [cyan]{escape(place)}[/cyan]" if place else ""),
+            soft_wrap=True,
+            highlight=False,
+        )
+        if hit.context:
+            console.print(Text(hit.context, style="italic dim"))
+        console.print(Text(hit.text))
+        if hit.parent:
+            console.print(f"[magenta]parent [{hit.parent.start_char}:{hit.parent.end_char}][/magenta]", highlight=False)
+            console.print(Text(hit.parent.text, style="dim"))
+        console.print()
+
+
+def collections(console: Console, found: Sequence[CollectionInfo]) -> None:
+    """One row for each physical collection."""
+    if not found:
+        console.print("No collections yet. `quarry ingest FOLDER` makes them.")
+        return
+    table = Table()
+    for column in ("corpus", "strategy", "collection", "state", "embedding", "context"):
+        table.add_column(column, overflow="fold")
+    for column in ("documents", "chunks", "parents"):
+        table.add_column(column, justify="right")
+    table.add_column("last run")
+    for info in found:
+        table.add_row(
+            info.corpus,
+            info.strategy,
+            info.collection,
+            info.state,
+            info.embedding_model,
+            info.context_model or "",
+            f"{info.documents:,}",
+            f"{info.chunks:,}",
+            f"{info.parents:,}",
+            info.last_run or "",
+        )
+    console.print(table)
+
+
+def chunks(console: Console, strategy: str, found: Sequence[Chunk]) -> None:
+    """The chunks of one file under one strategy."""
+    console.rule(f"{strategy}: {len(found)} chunks")
+    for chunk in found:
+        place = " > ".join(chunk.headings)
+        console.print(
+            f"[bold]#{chunk.index}[/bold] [{chunk.start_char}:{chunk.end_char}] {chunk.token_count} tokens"
+            + (f"  [cyan]{escape(place)}[/cyan]" if place else "")
+            + (f"  parent {chunk.parent_id[:8]}" if chunk.parent_id else ""),
+            soft_wrap=True,
+            highlight=False,
+        )
+        if chunk.context:
+            console.print(Text(chunk.context, style="italic dim"))
+        console.print(Text(chunk.text))
+        console.print()

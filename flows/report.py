@@ -1,0 +1,141 @@
+"""What a run did, as plain numbers: filled in while it works, printed at its end, and the source of its final state.
+
+The rule from counts to outcome is here and nowhere else: a run has failed when a strategy stopped, a document failed or could not be
+read, the listing was incomplete, or a deletion was withheld. What did succeed is stored all the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class StrategyReport:
+    """One strategy's counts.
+
+    Attributes:
+        documents: documents of this run, unchanged ones included.
+        unchanged: documents of which nothing was written, since their content is stored.
+        chunks: chunks that these documents have in the collection after the run.
+        upserted: chunk and parent points written, payloads of kept chunks included.
+        deleted: chunk and parent points deleted.
+        embedded: texts sent to the embedding model, units that only decide boundaries included.
+        cached: texts whose vector came from the cache.
+        failed: (document, error) for each document that could not be stored.
+        seconds: time spent in this strategy's tasks.
+        error: why the whole strategy stopped, or None.
+        collection, alias: where the points are.
+        embedding_model, context_model: which models the collection is made with.
+        planned: of a dry run: names of documents by what would be done with them.
+    """
+
+    documents: int = 0
+    unchanged: int = 0
+    chunks: int = 0
+    upserted: int = 0
+    deleted: int = 0
+    embedded: int = 0
+    cached: int = 0
+    failed: list[tuple[str, str]] = field(default_factory=list)
+    seconds: float = 0.0
+    error: str | None = None
+    collection: str = ""
+    alias: str = ""
+    embedding_model: str = ""
+    context_model: str | None = None
+    planned: dict[str, list[str]] | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields that `ingest --json` prints for a strategy."""
+        counts = {
+            name: getattr(self, name)
+            for name in ("documents", "unchanged", "chunks", "upserted", "deleted", "embedded", "cached")
+        }
+        told: dict[str, Any] = {
+            **counts,
+            "failed": [{"document": document, "error": error} for document, error in self.failed],
+            "seconds": round(self.seconds, 3),
+            "error": self.error,
+            "collection": self.collection,
+            "alias": self.alias,
+            "embedding_model": self.embedding_model,
+            "context_model": self.context_model,
+        }
+        return told if self.planned is None else {**told, "planned": self.planned}
+
+
+@dataclass
+class Report:
+    """A run's counts by strategy, and what concerns all of them.
+
+    Attributes:
+        corpus, root: what was ingested.
+        strategies: one report per strategy, in the order asked.
+        skipped: (document, reason) for each file that is no document for us: another type, blank.
+        unreadable: (document, reason) for each file that should have been one but could not be read.
+        notes: remarks on documents that were read (another encoding than UTF-8, characters replaced).
+        withheld: documents that vanished from the source but were not deleted.
+        complete: whether the listing of the source was complete.
+        interrupted: the run was stopped before its end.
+    """
+
+    corpus: str
+    root: str = ""
+    strategies: dict[str, StrategyReport] = field(default_factory=dict)
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    unreadable: list[tuple[str, str]] = field(default_factory=list)
+    notes: list[tuple[str, str]] = field(default_factory=list)
+    withheld: int = 0
+    complete: bool = True
+    interrupted: bool = False
+    dry_run: bool = False
+
+    def failures(self) -> list[str]:
+        """One phrase for each thing that failed; empty when all is done."""
+        told = []
+        stopped = {name: own.error for name, own in self.strategies.items() if own.error}
+        if stopped:
+            reasons = "; ".join(f"{name} ({error})" for name, error in stopped.items())
+            told.append(f"{len(stopped)} of {len(self.strategies)} strategies failed: {reasons}")
+        failed = {name: len(own.failed) for name, own in self.strategies.items() if own.failed}
+        if failed:
+            told.append("documents failed: " + ", ".join(f"{count} in {name}" for name, count in failed.items()))
+        if self.unreadable:
+            told.append(
+                f"{len(self.unreadable)} files could not be read"
+                if len(self.unreadable) > 1
+                else "1 file could not be read"
+            )
+        if not self.complete:
+            told.append("the listing of the source is incomplete")
+        if self.withheld:
+            told.append(f"{self.withheld} deletions withheld")
+        if self.interrupted:
+            told.append("stopped before the end; the next run goes on")
+        return told
+
+    @property
+    def exit_status(self) -> int:
+        """0 when all is done, 1 when something failed."""
+        return 1 if self.failures() else 0
+
+    def summary(self) -> str:
+        """One line for a state message."""
+        documents = max((own.documents for own in self.strategies.values()), default=0)
+        done = f"{len(self.strategies)} strategies, {documents} documents"
+        return "; ".join(self.failures()) or done
+
+    def as_json(self) -> dict[str, Any]:
+        """What `ingest --json` prints."""
+        skipped = [*self.skipped, *self.unreadable]
+        return {
+            "corpus": self.corpus,
+            "root": self.root,
+            "dry_run": self.dry_run,
+            "strategies": {name: own.as_json() for name, own in self.strategies.items()},
+            "skipped": [{"document": document, "reason": reason} for document, reason in skipped],
+            "notes": [{"document": document, "note": note} for document, note in self.notes],
+            "withheld": self.withheld,
+            "failures": self.failures(),
+        }

@@ -1,0 +1,88 @@
+"""The order of a run: plan, batch by batch load and write, finish. Who does the work side by side is left to a `Runner`.
+
+`run` is the same for the Prefect flow, whose runner submits tasks, and for `--plain`, whose runner has a few threads. It always ends
+with a report: a strategy that stops is marked and left out of what follows, and an interruption lets every strategy end the documents
+in hand before it is passed on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import Protocol, Self
+
+from chunkers import Document
+from flows.ingestion import Ingestion
+from flows.report import Report
+from flows.sources import Entry
+
+Wait = Callable[[], None]
+
+
+class Runner(Protocol):
+    """Does the steps of a run, in this thread or elsewhere."""
+
+    def load(self, ingestion: Ingestion, batch: Sequence[Entry], number: int) -> list[Document]:
+        """`ingestion.load(batch)`."""
+        ...
+
+    def write(self, ingestion: Ingestion, name: str, documents: Sequence[Document], number: int) -> Wait:
+        """Starts `ingestion.write(name, documents)`; what it returns waits for the end and raises what was raised."""
+        ...
+
+
+class PlainRunner:
+    """One thread a strategy, no Prefect."""
+
+    def __init__(self, strategies: int) -> None:
+        self._threads = ThreadPoolExecutor(max_workers=max(1, strategies), thread_name_prefix="strategy")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._threads.shutdown(wait=True, cancel_futures=True)
+
+    def load(self, ingestion: Ingestion, batch: Sequence[Entry], number: int) -> list[Document]:
+        return ingestion.load(batch)
+
+    def write(self, ingestion: Ingestion, name: str, documents: Sequence[Document], number: int) -> Wait:
+        future: Future[None] = self._threads.submit(ingestion.write, name, documents)
+        return future.result
+
+
+def run(ingestion: Ingestion, runner: Runner) -> Report:
+    """Runs `ingestion` to its end and returns its report.
+
+    Raises:
+        KeyboardInterrupt and the like: after the strategies have ended the documents in hand; the report is with the observer.
+    """
+    report = ingestion.report
+    ingestion.observer.report = report
+    try:
+        ingestion.plan()
+        if report.dry_run:
+            return report
+        for number, batch in enumerate(ingestion.batches(), start=1):
+            documents = runner.load(ingestion, batch, number)
+            waits = {name: runner.write(ingestion, name, documents, number) for name in ingestion.active()}
+            for name, wait in waits.items():
+                _isolated(ingestion, name, wait)
+        for name in ingestion.active():
+            _isolated(ingestion, name, lambda name=name: ingestion.finish(name))  # type: ignore[misc]
+    except BaseException:
+        ingestion.stop.set()
+        report.interrupted = True
+        raise
+    return report
+
+
+def _isolated(ingestion: Ingestion, name: str, step: Wait) -> None:
+    """A step of one strategy, whose failure is that strategy's alone."""
+    try:
+        step()
+    except Exception as error:
+        ingestion.failed(name, error)

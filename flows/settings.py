@@ -1,0 +1,173 @@
+"""The settings of a run, from the environment and from `--set NAME=VALUE`.
+
+Our own variables have the prefix `QUARRY_`; those of OpenAI and Qdrant keep their usual names. An empty variable counts as unset. A
+variable with our prefix that is no setting is refused, since a misspelt name would otherwise leave a default in force unseen. Every
+fault is one line that says which variable, what it holds and what is legal; keys are never shown.
+
+How sizes and overlaps fit together is checked where a chunker is built, and only for the strategies of the run.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import reprlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+PREFIX = "QUARRY_"
+
+_PARAMETERS = {
+    "fixed_size": ("chunk_size", "chunk_overlap"),
+    "recursive": ("chunk_size", "recursive_chunk_chars"),
+    "sentence": ("chunk_size", "sentence_overlap"),
+    "semantic": ("chunk_size", "semantic_threshold", "semantic_threshold_mode", "semantic_min_chunk_size"),
+    "contextual_retrieval": ("chunk_size", "chunk_overlap", "context_window_chars"),
+    "semantic_parent_child": ("chunk_size", "parent_max_tokens", "semantic_threshold", "semantic_threshold_mode"),
+}
+
+
+class SettingsError(ValueError):
+    """Settings that cannot be used; the message has one line for each fault."""
+
+
+class Settings(BaseSettings):
+    """What can be set. A field's description says what is legal. Make it with `Settings.load`, which explains what is wrong."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_ignore_empty=True, extra="forbid", frozen=True, str_strip_whitespace=True
+    )
+
+    chunk_size: int = Field(512, ge=1, description="a whole number of tokens, at least 1")
+    chunk_overlap: int = Field(50, ge=0, description="a whole number of tokens, at least 0 and less than chunk_size")
+    recursive_chunk_chars: int = Field(2000, ge=1, description="a whole number of characters, at least 1")
+    sentence_overlap: int = Field(2, ge=0, description="a whole number of sentences, at least 0")
+    semantic_threshold: float | None = Field(
+        None,
+        ge=-1,
+        le=100,
+        allow_inf_nan=False,
+        description="a cosine from -1 to 1, a percentile from 0 to 100, or empty for the model's own",
+    )
+    semantic_threshold_mode: Literal["absolute", "percentile"] = Field("absolute", description="absolute or percentile")
+    semantic_min_chunk_size: int = Field(5, ge=1, description="a whole number of sentences, at least 1")
+    context_window_chars: int = Field(500, ge=0, description="a whole number of characters, at least 0")
+    parent_max_tokens: int | None = Field(
+        None,
+        ge=1,
+        description="a whole number of tokens, at least chunk_size, or empty for 2048 (or chunk_size if that is more)",
+    )
+    embedding_model: str = Field("auto", min_length=1, description="the name of a model, wordllama or auto")
+    llm_model: str = Field("auto", min_length=1, description="the name of a model, outline or auto")
+    home: Path = Field(Path(".quarry"), validate_default=True, description="a folder")
+    openai_api_key: SecretStr | None = Field(None, validation_alias="OPENAI_API_KEY", description="a key")
+    openai_base_url: str | None = Field(
+        None,
+        validation_alias="OPENAI_BASE_URL",
+        pattern=r"^https?://\S+$",
+        description="an address that starts with http:// or https://",
+    )
+    qdrant_url: str | None = Field(
+        None, validation_alias="QDRANT_URL", pattern=r"^\S+$", description="an address such as http://localhost:6333"
+    )
+    qdrant_api_key: SecretStr | None = Field(None, validation_alias="QDRANT_API_KEY", description="a key")
+
+    @field_validator("home", mode="after")
+    @classmethod
+    def _absolute(cls, home: Path) -> Path:
+        # A deployed flow runs in a temporary folder, so a relative path holds only where it was read.
+        return Path(os.path.abspath(os.path.expanduser(home)))
+
+    @field_validator("openai_api_key", "qdrant_api_key", mode="before")
+    @classmethod
+    def _stripped(cls, key: Any) -> Any:
+        # A key read from a file often ends in a newline, which no header can hold.
+        return key.strip() or None if isinstance(key, str) else key
+
+    @classmethod
+    def load(cls, overrides: Mapping[str, str] | None = None) -> Self:
+        """The settings of the environment, those in `overrides` put over them.
+
+        Raises:
+            SettingsError: a variable or a name is unknown, or a value cannot be used.
+        """
+        faults = _unknown_variables()
+        if faults:
+            raise SettingsError("\n".join(faults))
+        return cls._build({}, overrides or {})
+
+    def with_overrides(self, overrides: Mapping[str, str]) -> Self:
+        """These settings with some of them given as text, as in `--set NAME=VALUE`; an empty text means the default.
+
+        Raises:
+            SettingsError: a name is unknown or cannot be set so, or a value cannot be used.
+        """
+        return self._build({name: getattr(self, name) for name in type(self).model_fields}, overrides)
+
+    def strategy_parameters(self, strategy: str) -> dict[str, Any]:
+        """What `chunkers.build_chunker` takes for this strategy besides its models.
+
+        Raises:
+            SettingsError: there is no such strategy.
+        """
+        if strategy not in _PARAMETERS:
+            raise SettingsError(f"strategy: {strategy!r} cannot be used; it must be one of {', '.join(_PARAMETERS)}")
+        return {name: getattr(self, name) for name in _PARAMETERS[strategy]}
+
+    @classmethod
+    def _build(cls, values: dict[str, Any], overrides: Mapping[str, str]) -> Self:
+        values = dict(values)
+        for name, value in overrides.items():
+            field = _field_name(name)
+            values[field] = value if value.strip() else cls.model_fields[field].default
+        told = {_field_name(name): name for name in overrides}
+        try:
+            return cls(
+                **{str(cls.model_fields[name].validation_alias or name): value for name, value in values.items()}
+            )
+        except ValidationError as error:
+            faults = [_explain(fault["loc"][0], fault["input"], told) for fault in error.errors(include_url=False)]
+        raise SettingsError("\n".join(dict.fromkeys(faults)))
+
+
+def variable(field: str) -> str:
+    """The environment variable of a setting."""
+    return str(Settings.model_fields[field].validation_alias or PREFIX + field.upper())
+
+
+def _field_name(name: str) -> str:
+    """The field that `--set` means by `name`. Case does not matter, `-` may stand for `_`, and the prefix may be there.
+
+    Raises:
+        SettingsError: it means none, or a key, which does not belong on a command line.
+    """
+    wanted = name.strip().lower().replace("-", "_").removeprefix(PREFIX.lower())
+    if wanted.endswith("_api_key") and wanted in Settings.model_fields:
+        raise SettingsError(f"{name}: a key is only read from the environment; set {variable(wanted)}")
+    known = [field for field in Settings.model_fields if not field.endswith("_api_key")]
+    if wanted not in known:
+        raise SettingsError(f"{name}: no such setting; known are {', '.join(known)}")
+    return wanted
+
+
+def _unknown_variables() -> list[str]:
+    known = [variable(field) for field in Settings.model_fields]
+    faults = []
+    for name, value in sorted(os.environ.items()):
+        if name.upper().startswith(PREFIX) and name.upper() not in known and value:
+            nearest = difflib.get_close_matches(name.upper(), known, n=1, cutoff=0.0)[0]
+            faults.append(f"{name}: no such setting; the nearest name is {nearest}")
+    return faults
+
+
+def _explain(location: int | str, value: object, told: Mapping[str, str]) -> str:
+    """One line about a fault. `told` has the names that the user wrote, by field."""
+    field = next(name for name in Settings.model_fields if location in (name, variable(name)))
+    # An address may hold a password.
+    secret = field.endswith("_api_key") or "@" in str(value)
+    shown = "what it holds" if secret else reprlib.repr(value)
+    return f"{told.get(field, variable(field))}: {shown} cannot be used; it must be {Settings.model_fields[field].description}"

@@ -1,0 +1,184 @@
+"""The Qdrant client: a server where one is named, otherwise an embedded store in a folder.
+
+The embedded store takes one client per process and folder, is not safe to use from several threads, and writes four times to the disk
+for each point unless told otherwise. So all callers in a process share one client by folder, every call goes through one lock, and each
+collection's database is switched to a write-ahead log.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import sqlite3
+import threading
+import warnings
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from qdrant_client import QdrantClient
+
+from stores.errors import StoreError
+from stores.transport import send
+
+log = logging.getLogger(__name__)
+
+# Embedded, both are known and lead nowhere: indexes are made for the server's sake, and many points are told of by `connect`.
+warnings.filterwarnings("ignore", message="Payload indexes have no effect in the local Qdrant")
+warnings.filterwarnings("ignore", message="Local mode is not recommended")
+
+TIMEOUT_SECONDS = 60
+# Metadata of collections came with this version.
+OLDEST_SERVER = (1, 16)
+MANY_POINTS = 20_000
+
+_embedded: dict[Path, EmbeddedClient] = {}
+_opening = threading.Lock()
+
+
+def connect(url: str | None = None, path: str | Path | None = None, api_key: str | None = None) -> StoreClient:
+    """A client for the store; close it when done (it is a context manager).
+
+    Args:
+        url: a server's address; the variable QDRANT_URL by default. It decides where both are given.
+        path: folder of an embedded store; `qdrant` below QUARRY_HOME (`.quarry`) by default.
+        api_key: of the server; the variable QDRANT_API_KEY by default.
+
+    Raises:
+        StoreError: the server does not answer or is too old, or the folder cannot be used or is in use by another process.
+    """
+    url = url or os.environ.get("QDRANT_URL") or None
+    if url:
+        return _server(url, api_key or os.environ.get("QDRANT_API_KEY") or None)
+    home = Path(os.environ.get("QUARRY_HOME") or ".quarry")
+    return _embed(Path(path) if path else home / "qdrant")
+
+
+def _server(url: str, api_key: str | None) -> StoreClient:
+    try:
+        client = StoreClient(url=url, api_key=api_key, timeout=TIMEOUT_SECONDS, check_compatibility=False)
+    except ValueError as error:
+        raise StoreError(f"QDRANT_URL {url}: {error}; it must look like http://localhost:6333", fatal=True) from error
+    info = send(f"Qdrant server {url} cannot be used", client.info, attempts=2)
+    version = tuple(int(part) for part in info.version.split(".")[:2] if part.isdigit())
+    if version < OLDEST_SERVER:
+        client.close()
+        raise StoreError(f"Qdrant server {url} has version {info.version}; 1.16 or newer is needed", fatal=True)
+    return client
+
+
+def _embed(path: Path) -> StoreClient:
+    folder = path.expanduser().absolute()
+    with _opening:
+        client = _embedded.get(folder)
+        if client is None:
+            client = _embedded[folder] = _open(folder)
+        client.users += 1
+        return client
+
+
+def _open(folder: Path) -> EmbeddedClient:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        client = EmbeddedClient(folder)
+    except RuntimeError as error:
+        if "already accessed" not in str(error):
+            raise StoreError(f"{folder}: {error}", fatal=True) from error
+        raise StoreError(
+            f"the embedded store {folder} is in use by another process; wait until that ends, or run a Qdrant server and set QDRANT_URL",
+            fatal=True,
+        ) from error
+    except (OSError, sqlite3.Error, ValueError) as error:
+        raise StoreError(f"the embedded store {folder} cannot be opened: {error}", fatal=True) from error
+    for name, points in client.sizes().items():
+        if points > MANY_POINTS:
+            log.warning(
+                "%s holds %d points, which is slow embedded; run a Qdrant server and set QDRANT_URL", name, points
+            )
+    return client
+
+
+class StoreClient(QdrantClient):
+    """A Qdrant client that is a context manager."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Locked:
+    """An object whose methods are called by one thread at a time."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self._lock = threading.RLock()
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._inner, name)
+        if not callable(value):
+            return value
+
+        def locked(*args: Any, **kwargs: Any) -> Any:
+            with self._lock:
+                return value(*args, **kwargs)
+
+        return locked
+
+
+class EmbeddedClient(StoreClient):
+    """A client of an embedded store that all users in this process share; the last one to close it closes the store."""
+
+    def __init__(self, folder: Path) -> None:
+        # One lock guards the client, so its database connections may be used from any thread.
+        super().__init__(path=str(folder), force_disable_check_same_thread=True)
+        self.folder = folder
+        self.users = 0
+        for name in self._client.collections:
+            self.tune(name)
+        self._client: Any = _Locked(self._client)
+
+    def sizes(self) -> dict[str, int]:
+        """Points of each collection."""
+        return {name: len(collection.ids) for name, collection in self._client.collections.items()}
+
+    def tune(self, collection: str) -> None:
+        """Switches a collection's database to a write-ahead log, synchronised at checkpoints: as safe for a killed process, far faster.
+
+        The connection is private to the client library, so where it is not found nothing is changed.
+        """
+        storage = getattr(self._client.collections.get(collection), "storage", None)
+        connection = getattr(storage, "storage", None)
+        if not isinstance(connection, sqlite3.Connection):
+            log.debug("embedded collection %s has no SQLite connection where it was expected; not tuned", collection)
+            return
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=NORMAL")
+        except sqlite3.Error as error:
+            log.debug("embedded collection %s was not tuned: %s", collection, error)
+
+    def create_collection(self, collection_name: str, **kwargs: Any) -> bool:  # type: ignore[override]
+        created = super().create_collection(collection_name, **kwargs)
+        self.tune(collection_name)
+        return created
+
+    def close(self, grpc_grace: float | None = None, **kwargs: Any) -> None:
+        with _opening:
+            self.users -= 1
+            if self.users > 0:
+                return
+            if _embedded.get(self.folder) is self:
+                del _embedded[self.folder]
+                super().close(grpc_grace, **kwargs)
+
+
+@atexit.register
+def _close_all() -> None:
+    for client in list(_embedded.values()):
+        client.users = 1
+        client.close()

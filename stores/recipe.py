@@ -1,0 +1,74 @@
+"""The recipe of a collection: everything that decides which vectors a corpus gives. Pure.
+
+Two collections with the same fingerprint hold the same points for the same corpus; a run whose recipe has another fingerprint than the
+live collection's must not write to it. The recipe is stored in clear in the collection's metadata, so that a difference can be named
+and a reader knows which model to embed its query with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from chunkers.tokens import ENCODING
+
+# Rises whenever the same settings would give other chunks, ids or payloads than an older version of this code did.
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Strategy, parameters and models.
+
+    Attributes:
+        strategy: one of `chunkers.STRATEGIES`.
+        parameters: the chunker's own, by name.
+        embedding_model, dimensions: of the dense vectors.
+        context_model, context_prompt: who writes contexts and the version of the prompt; None for strategies without contexts.
+        tokenizer: what tokens are counted with.
+        schema_version: of what is stored.
+    """
+
+    strategy: str
+    parameters: Mapping[str, Any] = field(hash=False)
+    embedding_model: str
+    dimensions: int
+    context_model: str | None = None
+    context_prompt: str | None = None
+    tokenizer: str = ENCODING
+    schema_version: int = SCHEMA_VERSION
+
+    def fingerprint(self) -> str:
+        """SHA-256 over all of it, as hexadecimal digits."""
+        canonical = json.dumps(self.as_metadata(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return hashlib.sha256(canonical.encode("ascii")).hexdigest()
+
+    def as_metadata(self) -> dict[str, Any]:
+        """The recipe in clear, as a collection's metadata holds it."""
+        return {**asdict(self), "parameters": dict(self.parameters)}
+
+    @classmethod
+    def from_metadata(cls, metadata: Mapping[str, Any]) -> Recipe:
+        """The recipe that `as_metadata` wrote.
+
+        Raises:
+            KeyError: a part is missing.
+        """
+        return cls(**{name: metadata[name] for name in cls.__dataclass_fields__})
+
+    def differences(self, asked: Recipe) -> list[str]:
+        """What differs between this stored recipe and the one asked for, one phrase each, such as `chunk_size: 512 stored, 256 asked`."""
+        stored_parts, asked_parts = _parts(self), _parts(asked)
+        return [
+            f"{name}: {stored_parts.get(name)} stored, {asked_parts.get(name)} asked"
+            for name in sorted(stored_parts.keys() | asked_parts.keys())
+            if stored_parts.get(name) != asked_parts.get(name)
+        ]
+
+
+def _parts(recipe: Recipe) -> dict[str, Any]:
+    flat = recipe.as_metadata()
+    return {**flat.pop("parameters"), **flat}

@@ -1,0 +1,315 @@
+"""Brings one collection up to date with a batch of documents, in an order that loses nothing wherever it is cut off.
+
+For a sub-batch of documents: raise the attempts in the journal; chunk (and write contexts); journal as `writing` with old and new ids
+together; embed what is new; upsert parents, then new chunks, then the payloads of kept chunks that differ; delete the ids that are no
+longer wanted; journal as `done`. Old text stays searchable until the new text is in, every point that exists is named by a row, and
+`done` is written last. A chunk is kept when its id and the hash of what is embedded are the same: its vector is not made again.
+
+A document that fails takes nobody with it: a sub-batch that cannot be chunked or embedded is done again one document at a time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from qdrant_client import QdrantClient, models
+
+from chunkers import Chunked, Chunker, Document
+from chunkers.models.base import Embedder, Vectors
+from stores import batches, payloads
+from stores.collections import Target
+from stores.errors import StoreError
+from stores.journal import DONE, FAILED, STARTED, WRITING, JournalRow
+from stores.journal_io import confirmed, write_points
+from stores.transport import send
+
+# Documents and characters of a sub-batch: what is chunked and embedded together, and done again one by one if it fails.
+DOCUMENTS = 32
+CHARACTERS = 1_000_000
+_IDS = 1000  # ids in one request
+
+Progress = Callable[[int], None]
+
+
+@dataclass
+class Outcome:
+    """What was done.
+
+    Attributes:
+        attempted: documents tried, those that failed included.
+        chunks: chunks that the stored ones among them have now.
+        upserted: points written: new chunks and parents, and kept ones whose payload changed.
+        deleted: chunk and parent points deleted.
+        failed: (uri, error) of each document that failed.
+    """
+
+    attempted: int = 0
+    chunks: int = 0
+    upserted: int = 0
+    deleted: int = 0
+    failed: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """One document on its way: its journal row before this attempt, and its chunks."""
+
+    row: JournalRow
+    chunked: Chunked
+
+
+class Writer:
+    """Writes documents of one strategy to its collection.
+
+    Args:
+        client, target: where to.
+        chunker, embedder: what makes chunks and vectors.
+        run_id: of this run, for the journal.
+        journal: the collection's rows by document id; kept up to date by the writer.
+    """
+
+    def __init__(
+        self,
+        client: QdrantClient,
+        target: Target,
+        chunker: Chunker,
+        embedder: Embedder,
+        run_id: str,
+        journal: dict[str, JournalRow] | None = None,
+    ) -> None:
+        self._client = client
+        self._collection = target.collection
+        self._strategy = target.recipe.strategy
+        self._chunker = chunker
+        self._embedder = embedder
+        self._run_id = run_id
+        self.journal: dict[str, JournalRow] = {} if journal is None else journal
+
+    def write(
+        self, documents: Sequence[Document], *, stop: threading.Event | None = None, progress: Progress | None = None
+    ) -> Outcome:
+        """Brings the collection up to date with `documents`; ends early, after the sub-batch in hand, when `stop` is set.
+
+        Raises:
+            StoreError, ModelError: nothing in this store or of this model would work; documents not tried are left as they are.
+        """
+        outcome = Outcome()
+        for batch in self._sub_batches(documents):
+            if stop is not None and stop.is_set():
+                break
+            self._write_together(batch, outcome)
+            if progress:
+                progress(len(batch))
+        return outcome
+
+    def delete(self, rows: Sequence[JournalRow]) -> Outcome:
+        """Removes documents: their points, then their rows.
+
+        Raises:
+            StoreError: the store failed, or points that were deleted are still there.
+        """
+        outcome = Outcome()
+        for row in rows:
+            points = [*row.chunk_ids, *row.parent_ids]
+            self._delete_ids(points)
+            outcome.deleted += len(points)
+        self._delete_ids([row.doc_id for row in rows])
+        for row in rows:
+            self.journal.pop(row.doc_id, None)
+        return outcome
+
+    def _sub_batches(self, documents: Sequence[Document]) -> Iterator[list[Document]]:
+        """Documents together up to a bound; those that an earlier run did not finish alone, since one of them may have killed it."""
+        batch: list[Document] = []
+        for document in documents:
+            row = self.journal.get(document.id)
+            alone = row is not None and row.status != DONE
+            total = sum(len(other.text) for other in batch) + len(document.text)
+            if batch and (alone or len(batch) == DOCUMENTS or total > CHARACTERS):
+                yield batch
+                batch = []
+            batch.append(document)
+            if alone:
+                yield batch
+                batch = []
+        if batch:
+            yield batch
+
+    def _write_together(self, documents: list[Document], outcome: Outcome) -> None:
+        """A sub-batch; if anything in it fails, each of its documents alone."""
+        rows = [self._start(document) for document in documents]
+        self._journal_rows(rows)
+        try:
+            written = self._attempt(documents)
+        except Exception as error:
+            if getattr(error, "fatal", False):
+                self._record_failure(documents, error, None)
+                raise
+            if len(documents) == 1:
+                self._record_failure(documents, error, outcome)
+                return
+            for document in documents:
+                self._write_together([document], outcome)
+            return
+        outcome.attempted += len(documents)
+        outcome.chunks += written.chunks
+        outcome.upserted += written.upserted
+        outcome.deleted += written.deleted
+
+    def _start(self, document: Document) -> JournalRow:
+        row = self.journal.get(document.id) or JournalRow(document.id, document.uri, document.content_hash, STARTED)
+        # A second try at the same documents, one by one, is the same attempt.
+        again = row.run_id == self._run_id and row.status == STARTED
+        return self._stamped(
+            row, status=STARTED, content_hash=document.content_hash, attempts=row.attempts + (0 if again else 1)
+        )
+
+    def _record_failure(self, documents: Sequence[Document], error: Exception, outcome: Outcome | None) -> None:
+        told = " ".join(str(error).split()) or type(error).__name__
+        rows = [self._stamped(self.journal[document.id], status=FAILED, error=told) for document in documents]
+        try:
+            self._journal_rows(rows)
+        except StoreError:
+            # The store is what failed. The rows say `started` or `writing`, which the next run takes up just the same.
+            if outcome is None:
+                return
+        if outcome is not None:
+            outcome.attempted += len(documents)
+            outcome.failed += [(document.uri, told) for document in documents]
+
+    def _attempt(self, documents: list[Document]) -> Outcome:
+        """The work on a sub-batch whose attempts are journalled."""
+        stamp = _now()
+        work = [_Work(self.journal[chunked.document.id], chunked) for chunked in self._chunker.chunk(documents)]
+        wanted_chunks = {
+            chunk.id: payloads.chunk_payload(item.chunked.document, chunk, self._strategy, stamp)
+            for item in work
+            for chunk in item.chunked.chunks
+        }
+        wanted_parents = {
+            parent.id: payloads.parent_payload(item.chunked.document, parent, self._strategy, stamp)
+            for item in work
+            for parent in item.chunked.parents
+        }
+        known = {id_ for item in work for id_ in (*item.row.chunk_ids, *item.row.parent_ids)}
+        stored = self._payloads([id_ for id_ in (*wanted_chunks, *wanted_parents) if id_ in known])
+        self._journal_rows([self._writing(item) for item in work])
+
+        texts = {chunk.id: chunk.embedding_text for item in work for chunk in item.chunked.chunks}
+        new = [id_ for id_, payload in wanted_chunks.items() if not _same_text(stored.get(id_), payload)]
+        vectors = self._vectors([texts[id_] for id_ in new])
+        moved_parents = [id_ for id_, payload in wanted_parents.items() if not _same(stored.get(id_), payload)]
+        fresh = set(new)
+        moved = [
+            id_ for id_, payload in wanted_chunks.items() if id_ not in fresh and not _same(stored.get(id_), payload)
+        ]
+
+        self._upsert(payloads.point(id_, wanted_parents[id_]) for id_ in moved_parents)
+        self._upsert(
+            payloads.point(id_, wanted_chunks[id_], vector.tolist()) for id_, vector in zip(new, vectors, strict=True)
+        )
+        self._overwrite_payloads({id_: wanted_chunks[id_] for id_ in moved})
+        stale = sorted(known - wanted_chunks.keys() - wanted_parents.keys())
+        self._delete_ids(stale)
+        self._journal_rows([self._done(item) for item in work])
+        return Outcome(
+            chunks=len(wanted_chunks), upserted=len(new) + len(moved) + len(moved_parents), deleted=len(stale)
+        )
+
+    def _writing(self, item: _Work) -> JournalRow:
+        chunk_ids = dict.fromkeys([*item.row.chunk_ids, *(chunk.id for chunk in item.chunked.chunks)])
+        parent_ids = dict.fromkeys([*item.row.parent_ids, *(parent.id for parent in item.chunked.parents)])
+        return self._stamped(item.row, status=WRITING, chunk_ids=tuple(chunk_ids), parent_ids=tuple(parent_ids))
+
+    def _done(self, item: _Work) -> JournalRow:
+        return self._stamped(
+            item.row,
+            status=DONE,
+            chunk_ids=tuple(chunk.id for chunk in item.chunked.chunks),
+            parent_ids=tuple(parent.id for parent in item.chunked.parents),
+            attempts=0,
+            error=None,
+        )
+
+    def _stamped(self, row: JournalRow, **changes: Any) -> JournalRow:
+        return row.with_(run_id=self._run_id, updated_at=_now(), **changes)
+
+    def _vectors(self, texts: list[str]) -> Vectors:
+        if not texts:
+            return np.zeros((0, self._embedder.dimensions), dtype=np.float32)
+        vectors = self._embedder.embed(texts)
+        if vectors.shape != (len(texts), self._embedder.dimensions):
+            raise StoreError(f"{self._embedder.name} gave vectors of shape {vectors.shape} for {len(texts)} texts")
+        return vectors
+
+    def _payloads(self, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """The payloads of those of `ids` that are stored."""
+        found: dict[str, dict[str, Any]] = {}
+        for part in _parts(ids):
+            records = send(
+                f"read points of {self._collection}",
+                lambda part=part: self._client.retrieve(self._collection, ids=part, with_payload=True),  # type: ignore[misc]
+            )
+            found.update({str(record.id): record.payload or {} for record in records})
+        return found
+
+    def _journal_rows(self, rows: Sequence[JournalRow]) -> None:
+        self._upsert(row.as_point() for row in rows)
+        self.journal.update({row.doc_id: row for row in rows})
+
+    def _upsert(self, points: Iterator[models.PointStruct]) -> None:
+        for batch in batches.point_batches(points):
+            if len(batch) == 1 and batches.point_bytes(batch[0]) > batches.LARGEST_POINT:
+                raise StoreError(
+                    f"a point of {batches.point_bytes(batch[0]):,} bytes is larger than any request may be"
+                )
+            write_points(self._client, self._collection, batch)
+
+    def _overwrite_payloads(self, wanted: Mapping[str, dict[str, Any]]) -> None:
+        points = [payloads.point(id_, payload) for id_, payload in wanted.items()]
+        for batch in batches.point_batches(points):
+            operations = [
+                models.OverwritePayloadOperation(
+                    overwrite_payload=models.SetPayload(payload=point.payload or {}, points=[point.id])
+                )
+                for point in batch
+            ]
+
+            def overwrite(operations: list[Any] = operations) -> None:
+                for result in self._client.batch_update_points(self._collection, operations, wait=True):
+                    confirmed(result)
+
+            send(f"update payloads of {self._collection}", overwrite)
+
+    def _delete_ids(self, ids: Sequence[str]) -> None:
+        for part in _parts(ids):
+
+            def delete(part: list[str] = part) -> None:
+                confirmed(self._client.delete(self._collection, models.PointIdsList(points=part), wait=True))  # type: ignore[arg-type]
+
+            send(f"delete points of {self._collection}", delete)
+        left = self._payloads(ids)
+        if left:
+            raise StoreError(f"{len(left)} points of {self._collection} are still there after they were deleted")
+
+
+def _parts(ids: Sequence[str]) -> Iterator[list[str]]:
+    for begin in range(0, len(ids), _IDS):
+        yield list(ids[begin : begin + _IDS])
+
+
+def _same(stored: Mapping[str, Any] | None, wanted: Mapping[str, Any]) -> bool:
+    return stored is not None and payloads.same_but_for_stamp(stored, wanted)
+
+
+def _same_text(stored: Mapping[str, Any] | None, wanted: Mapping[str, Any]) -> bool:
+    return stored is not None and stored.get("embedding_hash") == wanted["embedding_hash"]
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
