@@ -1,11 +1,16 @@
-"""Front matter: a block between `---` lines at the very start of a text. Only the line rules are here; what is in it is YAML."""
+"""Front matter: a block between `---` lines at the very start of a text. Only the line rules are here; what is in it is YAML.
+
+The block opens with a first line of `---` and closes with a line of `---` or `...`; spaces and tabs may follow on either. A block
+that is never closed is none, and neither is a first `---` with a blank line under it: that is a thematic break, and the text up to
+the next one must not vanish. Lines end at CR LF, LF or CR.
+"""
 
 from __future__ import annotations
 
 import re
 
-_OPEN = re.compile(r"---[ \t]*(?:\r\n?|\n)")
-_CLOSE = re.compile(r"^(?:---|\.\.\.)[ \t]*(?:\r\n?|\n|\Z)", re.MULTILINE)
+_OPEN = re.compile(r"---[ \t]*+(?:\r\n?|\n)(?![ \t]*+[\r\n])")
+_CLOSE = re.compile(r"(?<=[\r\n])(?:---|\.\.\.)[ \t]*+(?:\r\n?|\n|\Z)")
 
 
 def front_matter_end(text: str) -> int:

@@ -197,7 +197,7 @@ class Ingestion:
             except OSError as error:
                 hashes[entry.uri] = None
                 self.report.unreadable.append((entry.uri, error.strerror or str(error)))
-        for name, own in self._strategies.items():
+        for own in self._strategies.values():
             own.journal = read_journal(self._client, own.target.collection) if own.target.exists else {}
             own.writer.journal = own.journal
             own.plan = plan_documents(
@@ -283,9 +283,7 @@ class Ingestion:
         wanted = [document for document in documents if document.uri in own.wanted]
         began, sent, cached = time.perf_counter(), own.tools.embedder.sent, own.tools.embedder.cached
         try:
-            outcome = own.writer.write(
-                wanted, stop=self.stop, progress=lambda done: self.observer.advanced(name, done)
-            )
+            outcome = own.writer.write(wanted, stop=self.stop, progress=lambda done: self.observer.advanced(name, done))
         finally:
             own.report.seconds += time.perf_counter() - began
             own.report.embedded += own.tools.embedder.sent - sent

@@ -41,33 +41,29 @@ def ingest_report(console: Console, report: Report) -> None:
 
 
 def _counts(console: Console, report: Report) -> None:
-    table = Table(title=f"corpus {report.corpus}", title_justify="left")
-    table.add_column("strategy")
-    for column in (
-        "documents",
-        "unchanged",
-        "chunks",
-        "upserted",
-        "deleted",
-        "embedded",
-        "cached",
-        "failed",
-        "seconds",
-    ):
-        table.add_column(column, justify="right")
+    table = _table(f"corpus {report.corpus}")
+    table.add_column("strategy", no_wrap=True)
+    # Short headings: the table fits a terminal of 80 columns.
+    for column in ("docs", "unchanged", "chunks", "embedded", "cached", "deleted", "failed", "sec"):
+        table.add_column(column, justify="right", no_wrap=True)
     for name, own in report.strategies.items():
-        failed = Text(
-            str(len(own.failed)) if own.error is None else "stopped", style="red" if own.failed or own.error else ""
-        )
-        counts = (own.documents, own.unchanged, own.chunks, own.upserted, own.deleted, own.embedded, own.cached)
+        stopped = own.error is not None
+        failed = Text("all" if stopped else str(len(own.failed)), style="red" if own.failed or stopped else "")
+        counts = (own.documents, own.unchanged, own.chunks, own.embedded, own.cached, own.deleted)
         table.add_row(name, *(f"{count:,}" for count in counts), failed, f"{own.seconds:.1f}")
     console.print(table)
 
 
+def _table(title: str | None = None) -> Table:
+    return Table(
+        title=title, title_justify="left", box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold underline"
+    )
+
+
 def _plan(console: Console, report: Report) -> None:
     kinds = ["new", "changed", "unfinished", "unchanged", "vanished", "withheld"]
-    table = Table(title=f"corpus {report.corpus}: what would be done", title_justify="left")
-    table.add_column("strategy")
+    table = _table(f"corpus {report.corpus}: what would be done")
+    table.add_column("strategy", no_wrap=True)
     for kind in kinds:
         table.add_column(kind, justify="right")
     table.add_column("collection")
@@ -110,11 +106,11 @@ def hits(console: Console, found: Sequence[Hit]) -> None:
             highlight=False,
         )
         if hit.context:
-            console.print(Text(hit.context, style="italic dim"))
-        console.print(Text(hit.text))
+            console.print(Text(hit.context, style="italic dim"), soft_wrap=True)
+        console.print(Text(hit.text), soft_wrap=True)
         if hit.parent:
             console.print(f"[magenta]parent [{hit.parent.start_char}:{hit.parent.end_char}][/magenta]", highlight=False)
-            console.print(Text(hit.parent.text, style="dim"))
+            console.print(Text(hit.parent.text, style="dim"), soft_wrap=True)
         console.print()
 
 
@@ -123,24 +119,24 @@ def collections(console: Console, found: Sequence[CollectionInfo]) -> None:
     if not found:
         console.print("No collections yet. `quarry ingest FOLDER` makes them.")
         return
-    table = Table()
-    for column in ("corpus", "strategy", "collection", "state", "embedding", "context"):
-        table.add_column(column, overflow="fold")
-    for column in ("documents", "chunks", "parents"):
-        table.add_column(column, justify="right")
-    table.add_column("last run")
+    table = _table()
+    for column in ("corpus", "strategy", "build", "state"):
+        table.add_column(column, no_wrap=column == "strategy")
+    for column in ("docs", "chunks", "parents"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for column in ("models", "last run"):
+        table.add_column(column)
     for info in found:
         table.add_row(
             info.corpus,
             info.strategy,
-            info.collection,
+            str(info.build),
             info.state,
-            info.embedding_model,
-            info.context_model or "",
             f"{info.documents:,}",
             f"{info.chunks:,}",
             f"{info.parents:,}",
-            info.last_run or "",
+            " + ".join(filter(None, [info.embedding_model, info.context_model])),
+            (info.last_run or "")[:16].replace("T", " "),
         )
     console.print(table)
 
@@ -158,6 +154,6 @@ def chunks(console: Console, strategy: str, found: Sequence[Chunk]) -> None:
             highlight=False,
         )
         if chunk.context:
-            console.print(Text(chunk.context, style="italic dim"))
-        console.print(Text(chunk.text))
+            console.print(Text(chunk.context, style="italic dim"), soft_wrap=True)
+        console.print(Text(chunk.text), soft_wrap=True)
         console.print()

@@ -115,7 +115,8 @@ def open_target(
     for found in stored_collections(client):
         if found.corpus == corpus and found.root != root:
             raise StoreError(
-                f"corpus {corpus!r} holds the documents below {found.root}, not those below {root}; give this one another name with --corpus"
+                f"corpus {corpus!r} holds the documents below {found.root}, not those below {root}; "
+                "give this one another name with --corpus"
             )
     live = _live(client, alias, ours)
     fingerprint = recipe.fingerprint()

@@ -21,6 +21,7 @@ class CollectionInfo:
 
     Attributes:
         corpus, strategy, root: what it holds.
+        build: its number, from 1.
         collection, alias: its name, and the alias of its strategy.
         state: `live` (the alias points at it), `unfinished` (a newer build), or `superseded` (an older one).
         embedding_model, dimensions, context_model, parameters: what it is made with.
@@ -32,6 +33,7 @@ class CollectionInfo:
     corpus: str
     strategy: str
     root: str
+    build: int
     collection: str
     alias: str
     state: str
@@ -69,6 +71,7 @@ def list_collections(client: QdrantClient) -> list[CollectionInfo]:
                 corpus=found.corpus,
                 strategy=found.strategy,
                 root=found.root,
+                build=found.build,
                 collection=found.name,
                 alias=alias,
                 state=LIVE if live == found.name else UNFINISHED if newer else SUPERSEDED,

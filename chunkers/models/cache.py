@@ -1,0 +1,191 @@
+"""Models that ask only once: an `Embedder` and a `ContextWriter` in front of another, with the cache file in between.
+
+A vector's key is model, dimensions and text; a context's is model, prompt version and the whole request. Equal texts of one call are
+sent once. Answers are kept in groups as they come, so a call that fails half way has not lost what it already got.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chunkers.models.base import Context, ContextRequest, ContextWriter, Embedder, Vectors
+from chunkers.models.cache_file import ModelCache
+
+__all__ = ["CachedContextWriter", "CachedEmbedder", "ModelCache", "context_key", "vector_key"]
+
+# What is asked of the inner model before its answers are kept. The characters make about one full request of OpenAI's.
+_TEXTS_AT_ONCE = 2048
+_CHARACTERS_AT_ONCE = 1_000_000
+_REQUESTS_AT_ONCE = 64
+
+# float32 numbers, so a unit vector's length is 1 within this; any other value in the file is not one of ours.
+_TOLERANCE = 1e-3
+
+
+class _Counters:
+    """How many texts went to the model and how many were there already. Counts add up over threads."""
+
+    def __init__(self) -> None:
+        self._counting = threading.Lock()
+        self._sent = 0
+        self._cached = 0
+
+    @property
+    def sent(self) -> int:
+        """Texts that the model was asked about and answered; equal texts of one call count once."""
+        return self._sent
+
+    @property
+    def cached(self) -> int:
+        """Texts that needed no asking: in the file already, or equal to another of the same call."""
+        return self._cached
+
+    def _count(self, *, sent: int = 0, cached: int = 0) -> None:
+        with self._counting:
+            self._sent += sent
+            self._cached += cached
+
+
+class CachedEmbedder(_Counters):
+    """`embedder`, asked only for what `cache` does not hold."""
+
+    def __init__(self, embedder: Embedder, cache: ModelCache) -> None:
+        super().__init__()
+        self._embedder = embedder
+        self._cache = cache
+
+    @property
+    def name(self) -> str:
+        return self._embedder.name
+
+    @property
+    def dimensions(self) -> int:
+        return self._embedder.dimensions
+
+    @property
+    def semantic_threshold(self) -> float:
+        return self._embedder.semantic_threshold
+
+    @property
+    def paragraph_threshold(self) -> float:
+        return self._embedder.paragraph_threshold
+
+    @property
+    def max_input_tokens(self) -> int | None:
+        return self._embedder.max_input_tokens
+
+    def count_tokens(self, text: str) -> int:
+        return self._embedder.count_tokens(text)
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """As `Embedder.embed`. What was answered before an error is in the cache.
+
+        Raises:
+            ValueError, ModelError: as the inner embedder; blank texts are refused before anything is sent.
+        """
+        if any(not text.strip() for text in texts):
+            raise ValueError("a blank text has no embedding")
+        dimensions = self.dimensions
+        keys = [vector_key(self.name, dimensions, text) for text in texts]
+        text_of = dict(zip(keys, texts, strict=True))
+        known = {
+            key: vector for key, vector in self._cache.get_vectors(text_of).items() if _is_unit(vector, dimensions)
+        }
+        missing = [key for key in text_of if key not in known]
+        self._count(cached=len(texts) - len(missing))
+        for group in _groups(missing, text_of):
+            vectors = self._embedder.embed([text_of[key] for key in group])
+            fresh = dict(zip(group, vectors, strict=True))
+            self._count(sent=len(group))
+            self._cache.put_vectors(fresh)
+            known |= fresh
+        result = np.empty((len(texts), dimensions), dtype=np.float32)
+        for row, key in enumerate(keys):
+            result[row] = known[key]
+        return result
+
+
+class CachedContextWriter(_Counters):
+    """`writer`, asked only for what `cache` does not hold. A fallback is not kept: the model may do better next time."""
+
+    def __init__(self, writer: ContextWriter, cache: ModelCache) -> None:
+        super().__init__()
+        self._writer = writer
+        self._cache = cache
+        self._fallbacks = 0
+
+    @property
+    def name(self) -> str:
+        return self._writer.name
+
+    @property
+    def prompt_version(self) -> str:
+        return self._writer.prompt_version
+
+    @property
+    def fallbacks(self) -> int:
+        """Answers that the outline had to stand in for; they are in `sent` too."""
+        return self._fallbacks
+
+    def write(self, requests: Sequence[ContextRequest]) -> list[Context]:
+        """As `ContextWriter.write`. What was answered before an error, in groups of 64, is in the cache.
+
+        Raises:
+            ModelError: as the inner writer.
+        """
+        keys = [context_key(self.name, self.prompt_version, request) for request in requests]
+        request_of = dict(zip(keys, requests, strict=True))
+        known = {key: Context(text, self.name) for key, text in self._cache.get_contexts(request_of).items()}
+        missing = [key for key in request_of if key not in known]
+        self._count(cached=len(requests) - len(missing))
+        for start in range(0, len(missing), _REQUESTS_AT_ONCE):
+            group = missing[start : start + _REQUESTS_AT_ONCE]
+            fresh = dict(zip(group, self._writer.write([request_of[key] for key in group]), strict=True))
+            self._count(sent=len(group))
+            good = {key: context.text for key, context in fresh.items() if not context.fallback}
+            with self._counting:
+                self._fallbacks += len(fresh) - len(good)
+            self._cache.put_contexts(good)
+            known |= fresh
+        return [known[key] for key in keys]
+
+
+def vector_key(model: str, dimensions: int, text: str) -> bytes:
+    """The key of a vector: 32 bytes."""
+    return _key("vector", model, str(dimensions), text)
+
+
+def context_key(model: str, prompt_version: str, request: ContextRequest) -> bytes:
+    """The key of a context: 32 bytes."""
+    parts = (request.text, request.preceding, request.following, request.title, *request.headings)
+    return _key("context", model, prompt_version, *parts)
+
+
+def _key(*parts: str) -> bytes:
+    # Lengths before the parts keep ("ab", "c") and ("a", "bc") apart.
+    name = "".join(f"{len(part)}:{part}" for part in parts)
+    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
+
+
+def _is_unit(vector: NDArray[np.float32], dimensions: int) -> bool:
+    return vector.shape == (dimensions,) and abs(float(np.linalg.norm(vector)) - 1) < _TOLERANCE
+
+
+def _groups(keys: Sequence[bytes], text_of: dict[bytes, str]) -> Iterator[list[bytes]]:
+    """The keys in order, in groups bounded by number and by characters of their texts."""
+    group: list[bytes] = []
+    characters = 0
+    for key in keys:
+        length = len(text_of[key])
+        if group and (len(group) == _TEXTS_AT_ONCE or characters + length > _CHARACTERS_AT_ONCE):
+            yield group
+            group, characters = [], 0
+        group.append(key)
+        characters += length
+    if group:
+        yield group

@@ -1,0 +1,293 @@
+"""Embeddings over real HTTP: what is sent, and which answers are believed."""
+
+from __future__ import annotations
+
+import logging
+import math
+import traceback
+
+import numpy as np
+import pytest
+
+from chunkers.errors import ModelError, SettingError
+from chunkers.models.base import Embedder
+from chunkers.models.openai_embedder import OpenAIEmbedder
+from chunkers.models.requests import InputTooLongError, Limits
+from tests import openai_server as faults
+from tests.models.conftest import SMALL, Clock
+from tests.openai_server import Fault, OpenAIServer, vector
+
+TEXTS = ["the first text", "a second one", "and the third", "no. 4"]
+
+
+def expected(texts: list[str], dimensions: int = 64) -> np.ndarray:
+    return np.array([vector(text, dimensions) for text in texts], dtype=np.float32)
+
+
+def test_vectors_come_in_the_order_asked(embedder: OpenAIEmbedder) -> None:
+    vectors = embedder.embed(TEXTS)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors, expected(TEXTS), atol=1e-6)
+
+
+def test_it_plays_the_role(embedder: OpenAIEmbedder) -> None:
+    assert isinstance(embedder, Embedder)
+
+
+def test_no_texts_need_no_request(embedder: OpenAIEmbedder, openai_server: OpenAIServer) -> None:
+    assert embedder.embed([]).shape == (0, 64)
+    assert openai_server.requests == []
+
+
+def test_the_request_asks_for_floats_and_names_no_dimensions(
+    embedder: OpenAIEmbedder, openai_server: OpenAIServer
+) -> None:
+    embedder.embed(["one"])
+    assert openai_server.requests[0].body == {"input": ["one"], "model": SMALL, "encoding_format": "float"}
+
+
+def test_dimensions_are_sent_if_given(openai_server: OpenAIServer) -> None:
+    shorter = OpenAIEmbedder(
+        "text-embedding-3-small", api_key=openai_server.key, base_url=openai_server.url, dimensions=256
+    )
+    assert shorter.embed(["one"]).shape == (1, 256)
+    assert openai_server.requests[0].body["dimensions"] == 256
+
+
+@pytest.mark.parametrize(
+    ("model", "dimensions"),
+    [("text-embedding-3-small", 1536), ("text-embedding-3-large", 3072), ("text-embedding-ada-002", 1536)],
+)
+def test_the_dimensions_of_a_known_model_need_no_request(
+    openai_server: OpenAIServer, model: str, dimensions: int
+) -> None:
+    assert OpenAIEmbedder(model, base_url=openai_server.url).dimensions == dimensions
+    assert openai_server.requests == []
+
+
+def test_the_dimensions_of_another_model_are_asked_for_once(openai_server: OpenAIServer) -> None:
+    unknown = OpenAIEmbedder(SMALL, api_key=openai_server.key, base_url=openai_server.url)
+    assert [unknown.dimensions, unknown.dimensions] == [64, 64]
+    assert len(openai_server.requests) == 1
+
+
+def test_shuffled_vectors_go_where_their_index_says(embedder: OpenAIEmbedder, openai_server: OpenAIServer) -> None:
+    openai_server.faults.append(faults.shuffled_order())
+    np.testing.assert_allclose(embedder.embed(TEXTS), expected(TEXTS), atol=1e-6)
+
+
+def test_vectors_of_any_length_are_brought_to_unit_length(
+    embedder: OpenAIEmbedder, openai_server: OpenAIServer
+) -> None:
+    def stretch(answer: dict) -> None:
+        for entry in answer["data"]:
+            entry["embedding"] = [1000 * number for number in entry["embedding"]]
+
+    openai_server.faults.append(faults.changed(stretch))
+    np.testing.assert_allclose(embedder.embed(TEXTS), expected(TEXTS), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("fault", "problem"),
+    [
+        (faults.dropped_vector(1), "3 vectors for 4 texts"),
+        (faults.changed(lambda answer: answer["data"].append(answer["data"][0])), "5 vectors for 4 texts"),
+        (faults.repeated_index(), "indexes are not 0 to 3"),
+        (faults.changed(lambda answer: answer["data"][3].update(index=7)), "indexes are not 0 to 3"),
+        (faults.changed(lambda answer: answer["data"][1].update(index=True)), "indexes are not 0 to 3"),
+        (faults.changed(lambda answer: answer["data"][1].pop("index")), "indexes are not 0 to 3"),
+        (faults.number(math.nan), "not finite"),
+        (faults.number(math.inf), "not finite"),
+        (faults.number(None), "not finite"),
+        (faults.number(1e300), "not finite"),
+        (faults.changed(lambda answer: answer["data"][2].update(embedding=[0.0] * 64)), "zeros only"),
+        (faults.changed(lambda answer: answer["data"][2]["embedding"].pop()), "different lengths"),
+        (faults.changed(lambda answer: answer["data"][2].update(embedding="AAAA")), "different lengths"),
+        (faults.changed(lambda answer: answer["data"][2].pop("embedding")), "different lengths"),
+        (faults.changed(lambda answer: answer.update(data=None)), "no list of embeddings"),
+        (faults.changed(lambda answer: answer.update(data=[1, 2, 3, 4])), "no list of embeddings"),
+        (Fault(body=[]), "no list of embeddings"),
+        (Fault(body=b"<html>a proxy's page</html>"), "no usable vectors"),
+        (Fault(body=b"\xff\xfe"), "no usable vectors"),
+        (Fault(body=b""), "no usable vectors"),
+    ],
+)
+def test_an_answer_with_other_vectors_than_asked_fails(
+    embedder: OpenAIEmbedder, openai_server: OpenAIServer, fault: Fault, problem: str
+) -> None:
+    openai_server.faults.append(fault)
+    with pytest.raises(ModelError, match=problem) as caught:
+        embedder.embed(TEXTS)
+    assert not caught.value.fatal
+
+
+def test_other_dimensions_than_the_model_has_stop_the_run(
+    embedder: OpenAIEmbedder, openai_server: OpenAIServer
+) -> None:
+    openai_server.faults.append(faults.wrong_dimension())
+    with pytest.raises(ModelError, match="63 dimensions instead of 64") as caught:
+        embedder.embed(TEXTS)
+    assert caught.value.fatal
+
+
+def test_requests_are_packed_within_the_limits(openai_server: OpenAIServer) -> None:
+    limits = Limits(max_inputs=3, max_input_tokens=100, max_request_tokens=100)
+    packing = OpenAIEmbedder(SMALL, api_key=openai_server.key, base_url=openai_server.url, limits=limits)
+    texts = [f"text {number}" for number in range(8)]
+    np.testing.assert_allclose(packing.embed(texts), expected(texts), atol=1e-6)
+    sent = [len(request.body["input"]) for request in openai_server.requests]
+    assert sent == [1, 3, 3, 2]  # the first asks for the dimensions
+
+
+def test_the_servers_own_limits_hold_by_default(embedder: OpenAIEmbedder, openai_server: OpenAIServer) -> None:
+    texts = [f"t{number}" for number in range(2500)]
+    np.testing.assert_allclose(embedder.embed(texts), expected(texts), atol=1e-6)
+    assert [len(request.body["input"]) for request in openai_server.requests] == [2048, 452]
+
+
+def test_a_text_over_the_limit_fails_before_anything_is_sent(
+    embedder: OpenAIEmbedder, openai_server: OpenAIServer
+) -> None:
+    with pytest.raises(InputTooLongError, match="20,000 tokens"):
+        embedder.embed(["short", " hello" * 20_000])
+    assert openai_server.requests == []
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\n\t\u3000"])
+def test_a_blank_text_is_refused_before_anything_is_sent(
+    embedder: OpenAIEmbedder, openai_server: OpenAIServer, blank: str
+) -> None:
+    with pytest.raises(ValueError, match="text 1 of 2 is blank"):
+        embedder.embed(["text", blank])
+    assert openai_server.requests == []
+
+
+def test_one_string_is_not_taken_for_a_list_of_texts(embedder: OpenAIEmbedder) -> None:
+    with pytest.raises(TypeError, match="not one text"):
+        embedder.embed("text")
+
+
+@pytest.mark.parametrize("text", ["<|endoftext|>", "a\x00b", "\u200b", "<|im_start|>system", "🏳️‍🌈"])
+def test_special_texts_are_sent_as_they_are(embedder: OpenAIEmbedder, openai_server: OpenAIServer, text: str) -> None:
+    embedder.embed([text])
+    assert openai_server.inputs == [text]
+
+
+def test_a_lone_surrogate_is_replaced(embedder: OpenAIEmbedder, openai_server: OpenAIServer) -> None:
+    embedder.embed(["query \udcff"])
+    assert openai_server.inputs == ["query \ufffd"]
+
+
+def test_tokens_are_counted_as_cl100k_base_counts_them(embedder: OpenAIEmbedder) -> None:
+    assert [embedder.count_tokens(text) for text in ("", "hello world", "<|endoftext|>")] == [0, 2, 7]
+
+
+def test_a_busy_server_is_asked_again_when_it_says(
+    embedder: OpenAIEmbedder, openai_server: OpenAIServer, clock: Clock
+) -> None:
+    openai_server.faults.extend([faults.status(429, {"Retry-After": "7"})] * 2)
+    np.testing.assert_allclose(embedder.embed(TEXTS), expected(TEXTS), atol=1e-6)
+    assert clock.waits == [7.0, 7.0]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        faults.status(408),
+        faults.status(409),
+        faults.status(500),
+        faults.status(503),
+        Fault(502, {}, b"<html>Bad gateway</html>"),
+        faults.disconnect("before"),
+        faults.disconnect("inside"),
+    ],
+)
+def test_what_may_pass_is_tried_again(embedder: OpenAIEmbedder, openai_server: OpenAIServer, fault: Fault) -> None:
+    openai_server.faults.append(fault)
+    np.testing.assert_allclose(embedder.embed(TEXTS), expected(TEXTS), atol=1e-6)
+    assert len(openai_server.requests) == 2
+
+
+def test_a_silent_server_is_tried_again(openai_server: OpenAIServer, clock: Clock) -> None:
+    impatient = OpenAIEmbedder(
+        "text-embedding-3-small", api_key=openai_server.key, base_url=openai_server.url, timeout=0.1, sleep=clock
+    )
+    openai_server.faults.append(faults.slow(0.3))
+    assert impatient.embed(["one"]).shape == (1, 1536)
+    assert len(openai_server.requests) == 2
+
+
+def test_tries_run_out(embedder: OpenAIEmbedder, openai_server: OpenAIServer, clock: Clock) -> None:
+    openai_server.always = faults.status(500, message="out of order")
+    with pytest.raises(ModelError, match="out of order") as caught:
+        embedder.embed(TEXTS)
+    assert (len(openai_server.requests), len(clock.waits), caught.value.fatal) == (5, 4, False)
+
+
+@pytest.mark.parametrize(
+    ("fault", "fatal"),
+    [
+        (faults.status(400), False),
+        (faults.status(422), False),
+        (faults.quota_spent(), True),
+        (faults.status(401), True),
+        (faults.status(403), True),
+        (faults.status(404, code="model_not_found"), True),
+        (faults.status(429, {"Retry-After": "86400"}), True),
+    ],
+)
+def test_what_cannot_pass_is_not_tried_again(
+    embedder: OpenAIEmbedder, openai_server: OpenAIServer, fault: Fault, fatal: bool
+) -> None:
+    openai_server.faults.append(fault)
+    with pytest.raises(ModelError) as caught:
+        embedder.embed(TEXTS)
+    assert (len(openai_server.requests), caught.value.fatal) == (1, fatal)
+
+
+def test_a_server_that_is_not_there_stops_the_run(clock: Clock) -> None:
+    with OpenAIServer() as gone:
+        url = gone.url
+    absent = OpenAIEmbedder("text-embedding-3-small", base_url=url, sleep=clock)
+    with pytest.raises(ModelError, match=r"127\.0\.0\.1.*refused") as caught:
+        absent.embed(["one"])
+    assert (caught.value.fatal, len(clock.waits)) == (True, 4)
+
+
+def test_a_server_without_keys_needs_none() -> None:
+    with OpenAIServer(key=None) as open_server:
+        vectors = OpenAIEmbedder(SMALL, base_url=open_server.url).embed(["one"])
+    assert vectors.shape == (1, 64)
+
+
+def test_the_environment_does_not_choose_the_server(
+    openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-from-the-environment")
+    built = OpenAIEmbedder(SMALL, api_key=openai_server.key, base_url=openai_server.url)
+    assert built.embed(["one"]).shape == (1, 64)
+
+
+def test_a_key_is_in_no_error_no_traceback_and_no_log(
+    openai_server: OpenAIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = "sk-secret-9876543210"
+    caplog.set_level(logging.DEBUG)
+    wrong = OpenAIEmbedder("text-embedding-3-small", api_key=key, base_url=openai_server.url)
+    with pytest.raises(ModelError, match=r"Incorrect API key provided.*OPENAI_API_KEY") as caught:
+        wrong.embed(["one"])
+    written = "".join(traceback.format_exception(caught.value)) + repr(wrong) + repr(vars(wrong)) + caplog.text
+    assert key not in written
+
+
+def test_a_long_complaint_is_shortened(embedder: OpenAIEmbedder, openai_server: OpenAIServer) -> None:
+    openai_server.faults.append(Fault(400, {}, b"<html>" + b"page " * 1000))
+    with pytest.raises(ModelError) as caught:
+        embedder.embed(["one"])
+    assert len(str(caught.value)) < 400
+
+
+def test_dimensions_below_one_are_refused() -> None:
+    with pytest.raises(SettingError, match="dimensions"):
+        OpenAIEmbedder("text-embedding-3-small", dimensions=0)
