@@ -151,14 +151,14 @@ class Ingestion:
 
     def _check_recipes(self, tools: dict[str, Tools]) -> None:
         """Opens every target without creating any, so that a refused one leaves no trace of the others."""
-        refused = []
+        refused: dict[str, Sequence[str]] = {}
         for own in tools.values():
             try:
                 self._target(own, create=False)
             except SettingsChanged as changed:
-                refused.append(str(changed))
+                refused |= changed.differences
         if refused:
-            raise SettingsChanged("; ".join(refused))
+            raise SettingsChanged(refused)
 
     def _target(self, tools: Tools, *, create: bool) -> Target:
         return open_target(

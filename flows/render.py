@@ -120,25 +120,25 @@ def collections(console: Console, found: Sequence[CollectionInfo]) -> None:
         console.print("No collections yet. `quarry ingest FOLDER` makes them.")
         return
     table = _table()
-    for column in ("corpus", "strategy", "build", "state"):
-        table.add_column(column, no_wrap=column == "strategy")
+    table.add_column("corpus", overflow="fold")
+    table.add_column("strategy", no_wrap=True)
+    table.add_column("state")
     for column in ("docs", "chunks", "parents"):
         table.add_column(column, justify="right", no_wrap=True)
-    for column in ("models", "last run"):
-        table.add_column(column)
+    table.add_column("last run (UTC)", no_wrap=True)
+    made_with: dict[tuple[str, str | None], list[str]] = {}
     for info in found:
-        table.add_row(
-            info.corpus,
-            info.strategy,
-            str(info.build),
-            info.state,
-            f"{info.documents:,}",
-            f"{info.chunks:,}",
-            f"{info.parents:,}",
-            " + ".join(filter(None, [info.embedding_model, info.context_model])),
-            (info.last_run or "")[:16].replace("T", " "),
-        )
+        counts = (info.documents, info.chunks, info.parents)
+        last_run = (info.last_run or "never")[:16].replace("T", " ")
+        table.add_row(info.corpus, info.strategy, info.state, *(f"{count:,}" for count in counts), last_run)
+        made_with.setdefault((info.embedding_model, info.context_model), []).append(info.collection)
     console.print(table)
+    for (embedding, context), names in made_with.items():
+        models = f"embeddings by {embedding}" + (f", contexts by {context}" if context else "")
+        console.print(f"{models}: {escape(', '.join(names))}", soft_wrap=True, highlight=False)
+    for info in found:
+        if info.unfinished_documents:
+            console.print(f"[yellow]{info.collection}: {info.unfinished_documents} documents are not done[/yellow]")
 
 
 def chunks(console: Console, strategy: str, found: Sequence[Chunk]) -> None:

@@ -123,10 +123,7 @@ def open_target(
     if live and live.recipe.fingerprint() == fingerprint and not rebuild:
         return Target(corpus, recipe, live.name, alias, live=True, exists=True)
     if live and not rebuild:
-        differences = ", ".join(live.recipe.differences(recipe))
-        raise SettingsChanged(
-            f"{alias} was made with other settings ({differences}); set them back, or use --rebuild to build it anew beside the live one"
-        )
+        raise SettingsChanged({alias: live.recipe.differences(recipe)})
     newest_first = sorted(ours, key=lambda found: -found.build)
     # A build newer than the live one was never finished; an older one is kept for a way back and is not touched.
     unfinished = [found for found in newest_first if found is not live and (live is None or found.build > live.build)]

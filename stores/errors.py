@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 
 class StoreError(RuntimeError):
     """The store could not do what was asked. The message says what, where and what to do, in one line.
@@ -17,4 +19,19 @@ class StoreError(RuntimeError):
 
 
 class SettingsChanged(StoreError):
-    """A collection exists and was made with other settings than those asked for."""
+    """Collections exist and were made with other settings than those asked for.
+
+    Args:
+        differences: what differs, by alias, one phrase each, such as `chunk_size: 512 stored, 256 asked`.
+    """
+
+    def __init__(self, differences: Mapping[str, Sequence[str]]) -> None:
+        self.differences = dict(differences)
+        aliases: dict[str, list[str]] = {}
+        for alias, phrases in differences.items():
+            aliases.setdefault(", ".join(phrases), []).append(alias)
+        told = "; ".join(f"{what} (in {', '.join(names)})" for what, names in aliases.items())
+        super().__init__(
+            f"stored collections were made with other settings: {told}. Set them back, or use --rebuild to build new collections "
+            "beside the live ones"
+        )
