@@ -71,6 +71,9 @@ def run(ingestion: Ingestion, runner: Runner) -> Report:
             waits = {name: runner.write(ingestion, name, documents, number) for name in ingestion.active()}
             for name, wait in waits.items():
                 _isolated(ingestion, name, wait)
+            if ingestion.stop.is_set():
+                report.interrupted = True
+                return report
         for name in ingestion.active():
             _isolated(ingestion, name, lambda name=name: ingestion.finish(name))  # type: ignore[misc]
     except BaseException:

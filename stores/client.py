@@ -8,6 +8,7 @@ collection's database is switched to a write-ahead log.
 from __future__ import annotations
 
 import atexit
+import copy
 import logging
 import os
 import sqlite3
@@ -34,7 +35,8 @@ OLDEST_SERVER = (1, 16)
 MANY_POINTS = 20_000
 
 _embedded: dict[Path, EmbeddedClient] = {}
-_opening = threading.Lock()
+# Re-entrant: the garbage collector may run in the middle of anything.
+_opening = threading.RLock()
 
 
 def connect(url: str | None = None, path: str | Path | None = None, api_key: str | None = None) -> StoreClient:
@@ -71,11 +73,10 @@ def _server(url: str, api_key: str | None) -> StoreClient:
 def _embed(path: Path) -> StoreClient:
     folder = path.expanduser().absolute()
     with _opening:
-        client = _embedded.get(folder)
-        if client is None:
-            client = _embedded[folder] = _open(folder)
-        client.users += 1
-        return client
+        store = _embedded.get(folder)
+        if store is None:
+            store = _embedded[folder] = _open(folder)
+        return store.handle()
 
 
 def _open(folder: Path) -> EmbeddedClient:
@@ -131,16 +132,22 @@ class _Locked:
 
 
 class EmbeddedClient(StoreClient):
-    """A client of an embedded store that all users in this process share; the last one to close it closes the store."""
+    """A client of an embedded store. Those of one process and folder share the store, and the last to be closed closes it."""
 
     def __init__(self, folder: Path) -> None:
-        # One lock guards the client, so its database connections may be used from any thread.
+        # One lock guards the store, so its database connections may be used from any thread.
         super().__init__(path=str(folder), force_disable_check_same_thread=True)
         self.folder = folder
-        self.users = 0
         for name in self._client.collections:
             self.tune(name)
         self._client: Any = _Locked(self._client)
+        self._handles: list[EmbeddedClient] = []
+
+    def handle(self) -> EmbeddedClient:
+        """Another client of the same store."""
+        handle = copy.copy(self)
+        self._handles.append(handle)
+        return handle
 
     def sizes(self) -> dict[str, int]:
         """Points of each collection."""
@@ -169,16 +176,20 @@ class EmbeddedClient(StoreClient):
 
     def close(self, grpc_grace: float | None = None, **kwargs: Any) -> None:
         with _opening:
-            self.users -= 1
-            if self.users > 0:
-                return
-            if _embedded.get(self.folder) is self:
-                del _embedded[self.folder]
+            # Handles are told apart by identity. Closing one twice is harmless.
+            left = [handle for handle in self._handles if handle is not self]
+            was_open = len(left) < len(self._handles)
+            self._handles[:] = left
+            if was_open and not left:
+                _embedded.pop(self.folder, None)
                 super().close(grpc_grace, **kwargs)
+
+    def __del__(self) -> None:
+        """Nothing: a handle that nobody holds any more must not close the store that others use."""
 
 
 @atexit.register
 def _close_all() -> None:
-    for client in list(_embedded.values()):
-        client.users = 1
-        client.close()
+    for store in list(_embedded.values()):
+        for handle in list(store._handles):
+            handle.close()

@@ -84,7 +84,7 @@ class Writer:
     ) -> None:
         self._client = client
         self._collection = target.collection
-        self._strategy = target.recipe.strategy
+        self.strategy = target.recipe.strategy
         self._chunker = chunker
         self._embedder = embedder
         self._run_id = run_id
@@ -187,12 +187,12 @@ class Writer:
         stamp = _now()
         work = [_Work(self.journal[chunked.document.id], chunked) for chunked in self._chunker.chunk(documents)]
         wanted_chunks = {
-            chunk.id: payloads.chunk_payload(item.chunked.document, chunk, self._strategy, stamp)
+            chunk.id: payloads.chunk_payload(item.chunked.document, chunk, self.strategy, stamp)
             for item in work
             for chunk in item.chunked.chunks
         }
         wanted_parents = {
-            parent.id: payloads.parent_payload(item.chunked.document, parent, self._strategy, stamp)
+            parent.id: payloads.parent_payload(item.chunked.document, parent, self.strategy, stamp)
             for item in work
             for parent in item.chunked.parents
         }

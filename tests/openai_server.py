@@ -120,7 +120,7 @@ class OpenAIServer:
         key: the key that requests must show; None lets any pass.
         requests: what came in, in order.
         faults: one for each of the next requests; None among them means a good answer.
-        always: a fault for every request, once `faults` is empty.
+        always: a fault for every request once `faults` is empty, or a function from the request to one.
         answer: what the chat model says to a request's body.
         most_at_once: the most requests that were under way at the same time.
     """
@@ -129,7 +129,7 @@ class OpenAIServer:
         self.key = key
         self.requests: list[Request] = []
         self.faults: deque[Fault | None] = deque()
-        self.always: Fault | None = None
+        self.always: Fault | Callable[[Request], Fault | None] | None = None
         self.answer: Callable[[dict[str, Any]], str] = _default_answer
         self.most_at_once = 0
         self._at_once = 0
@@ -161,7 +161,9 @@ class OpenAIServer:
             self.requests.append(request)
             self._at_once += 1
             self.most_at_once = max(self.most_at_once, self._at_once)
-            return self.faults.popleft() if self.faults else self.always
+            if self.faults:
+                return self.faults.popleft()
+        return self.always(request) if callable(self.always) else self.always
 
     def end(self) -> None:
         with self._lock:

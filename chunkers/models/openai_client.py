@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeVar
 
 import openai
@@ -69,26 +68,27 @@ class OpenAIClient:
 
         Args:
             send: makes one request.
-            stop: once set, no further attempt is made and no wait lasts.
+            stop: once set, nothing more is sent and no wait lasts.
 
         Raises:
             ModelError: the server could not be reached, or refused; `fatal` when every text would fare the same.
         """
 
-        def judge(error: BaseException) -> retrying.Verdict:
-            verdict = classify(error)
-            return replace(verdict, again=verdict.again and not (stop and stop.is_set()))
+        def attempt() -> T:
+            if stop and stop.is_set():
+                raise self.error("not asked, since another request of the batch failed")
+            return send(self._client())
 
         def pause(seconds: float) -> None:
             if stop:
-                self._sleep(seconds)
+                stop.wait(seconds)
             else:
                 self._sleep(seconds)
 
         try:
             return retrying.call(
-                lambda: send(self._client()),
-                judge,
+                attempt,
+                classify,
                 attempts=self._attempts,
                 longest_wait=LONGEST_WAIT,
                 sleep=pause,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from typing import Any
 
@@ -71,18 +71,18 @@ class OpenAIContextWriter:
         with ThreadPoolExecutor(self._parallel, thread_name_prefix="context") as pool:
             futures = [pool.submit(self._write_one, request, stop) for request in requests]
             try:
-                return [future.result() for future in futures]
+                for future in as_completed(futures):
+                    future.result()
             except BaseException:
                 # Also at Ctrl-C: leaving the pool waits for its threads, which must then neither sleep nor begin anything.
                 stop.set()
                 for future in futures:
                     future.cancel()
                 raise
+            return [future.result() for future in futures]
 
     def _write_one(self, request: ContextRequest, stop: threading.Event) -> Context:
         with self._slots:
-            if stop.is_set():
-                raise self._client.error("not asked, since another request of the batch failed")
             try:
                 answer = self._client.ask(lambda client: self._send(client, request), stop=stop)
             except RefusedError:

@@ -94,8 +94,8 @@ class WordllamaEmbedder:
 
     name = "wordllama"
     dimensions = DIMENSIONS
-    semantic_threshold = 0.15
-    paragraph_threshold = 0.25
+    semantic_threshold = 0.05
+    paragraph_threshold = 0.08
     max_input_tokens = None
 
     def count_tokens(self, text: str) -> int:

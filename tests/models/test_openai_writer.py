@@ -15,7 +15,7 @@ from chunkers.models.base import Context, ContextRequest, ContextWriter
 from chunkers.models.openai_writer import OpenAIContextWriter
 from chunkers.models.outline import outline
 from tests import openai_server as faults
-from tests.openai_server import Fault, OpenAIServer
+from tests.openai_server import Fault, OpenAIServer, Request
 
 Build = Callable[..., ContextRequest]
 
@@ -135,11 +135,16 @@ def test_after_an_error_nothing_more_is_begun(
 def test_after_an_error_no_other_request_waits_for_its_next_try(
     writer: OpenAIContextWriter, openai_server: OpenAIServer, section: Build
 ) -> None:
-    openai_server.faults.extend([faults.status(429, {"Retry-After": "60"}), Fault(401, {}, {}, delay=0.1)])
+    def busy_or_broken(request: Request) -> Fault:
+        waits = "this one waits" in request.body["messages"][1]["content"]
+        return faults.status(429, {"Retry-After": "60"}) if waits else Fault(401, {}, {}, delay=0.1)
+
+    openai_server.always = busy_or_broken
     began = time.monotonic()
-    with pytest.raises(ModelError):
-        writer.write([section("waits"), section("fails")])
+    with pytest.raises(ModelError, match="401"):
+        writer.write([section("this one waits"), section("this one fails")])
     assert time.monotonic() - began < 10
+    assert len(openai_server.requests) == 2
 
 
 def test_requests_under_way_are_bounded_over_all_threads(openai_server: OpenAIServer, section: Build) -> None:

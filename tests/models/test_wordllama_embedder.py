@@ -74,12 +74,26 @@ def test_tokens_are_counted() -> None:
 
 def test_a_very_long_text_takes_bounded_memory() -> None:
     EMBEDDER.embed(["loaded"])
-    texts = ["word " * 100_000, *(f"short {number}" for number in range(63))]
+    texts = ["word " * 200_000, *(f"short {number}" for number in range(63))]
     tracemalloc.start()
     EMBEDDER.embed(texts)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 100_000_000
+    assert peak < 50_000_000
+
+
+@pytest.mark.parametrize(
+    ("lengths", "batches"),
+    [
+        ([1] * 256, [(0, 256)]),
+        ([1] * 257, [(0, 256), (256, 257)]),
+        ([600_000, 400_000, 1], [(0, 2), (2, 3)]),
+        ([3_000_000, 3_000_000, 1, 1], [(0, 1), (1, 2), (2, 4)]),
+    ],
+)
+def test_what_is_tokenised_together_is_bounded(lengths: list[int], batches: list[tuple[int, int]]) -> None:
+    texts = ["x" * length for length in lengths]
+    assert [(batch.start, batch.stop) for batch in wordllama_embedder._batches(texts)] == batches
 
 
 def test_threads_get_what_one_thread_gets() -> None:
@@ -91,10 +105,15 @@ def test_threads_get_what_one_thread_gets() -> None:
 
 
 def test_weights_are_loaded_once_for_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    loads = []
+    loads: list[object] = []
     load = wordllama_embedder._load
+
+    def counted() -> wordllama_embedder._Model:
+        loads.append(1)
+        return load()
+
     monkeypatch.setattr(wordllama_embedder, "_loaded", None)
-    monkeypatch.setattr(wordllama_embedder, "_load", lambda: loads.append(1) or load())
+    monkeypatch.setattr(wordllama_embedder, "_load", counted)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda text: WordllamaEmbedder().embed([text]), TEXTS * 4))
     assert len(loads) == 1

@@ -1,0 +1,48 @@
+"""A home folder, a clean environment and a small source for each test; nothing of the user's own settings leaks in."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from flows.ingestion import Ingestion, Request
+from flows.observer import Observer
+from flows.report import Report
+from flows.running import PlainRunner, run
+from flows.settings import Settings
+
+TEXTS = {
+    "guide.md": "# Guide\n\nThe pump starts at dawn. It stops at dusk.\n\n## Care\n\nOil the bearings every month. Use thin oil.\n",
+    "notes/tea.md": "---\ntitle: On tea\ntags: [drink]\n---\n# Tea\n\nGreen tea wants cool water. Black tea wants it boiling.\n",
+    "log.txt": "Monday was quiet.\n\nTuesday the gate broke. We mended it with wire.\n",
+}
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in list(os.environ):
+        if name.startswith(("QUARRY_", "OPENAI_", "QDRANT_")) and name != "QDRANT_TEST_URL":
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("QUARRY_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    folder = tmp_path / "docs"
+    for name, text in TEXTS.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def ingest(source: Path | str, *strategies: str, overrides: dict[str, str] | None = None, **options: object) -> Report:
+    """A plain run; all strategies unless some are named."""
+    named = {"strategies": strategies} if strategies else {}
+    request = Request(str(source), **named, **options)  # type: ignore[arg-type]
+    with (
+        Ingestion(request, Settings.load(overrides), Observer()) as ingestion,
+        PlainRunner(len(request.strategies)) as runner,
+    ):
+        return run(ingestion, runner)

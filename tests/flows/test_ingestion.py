@@ -1,0 +1,419 @@
+"""Whole runs without Prefect: the built-in models, an embedded store, a small source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from chunkers import STRATEGIES, ModelError, SettingError
+from chunkers.models import Vectors
+from flows.ingestion import Ingestion, Request
+from flows.observer import Observer
+from flows.report import Report
+from flows.running import PlainRunner, run
+from flows.settings import Settings
+from flows.sources import SourceError
+from stores import SettingsChanged, StoreError, connect, list_collections
+from stores.collections import alias_targets
+from tests.flows.conftest import TEXTS, ingest
+
+
+def points(collection: str, *, vectors: bool = True) -> dict[str, tuple[dict[str, Any], Any]]:
+    """Every point of a collection by id, without what tells of the run."""
+    with connect() as client:
+        found, _ = client.scroll(collection, limit=10_000, with_payload=True, with_vectors=vectors)
+    told = {}
+    for point in found:
+        payload = {name: value for name, value in (point.payload or {}).items() if name not in ("run_id", "updated_at")}
+        if "metadata" in payload:
+            payload["metadata"] = {name: value for name, value in payload["metadata"].items() if name != "ingested_at"}
+        told[str(point.id)] = (payload, point.vector)
+    return told
+
+
+def of_kind(collection: str, kind: str) -> list[dict[str, Any]]:
+    return [payload for payload, _ in points(collection).values() if payload["kind"] == kind]
+
+
+class Picky:
+    """An embedder that refuses texts with a word in them, and keeps the texts that it was given."""
+
+    name = "picky"
+    dimensions = 4
+    semantic_threshold = 0.1
+    paragraph_threshold = 0.1
+    max_input_tokens = None
+
+    def __init__(self, refused: str = "", *, fatal: bool = False) -> None:
+        self.refused = refused
+        self.fatal = fatal
+        self.texts: list[str] = []
+
+    def count_tokens(self, text: str) -> int:
+        return len(text)
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        if self.refused and any(self.refused in text for text in texts):
+            raise ModelError("picky gave no vector", fatal=self.fatal)
+        self.texts += texts
+        vectors = np.array([[len(text), text.count("e"), text.count("a"), 1] for text in texts], dtype=np.float32)
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+@pytest.fixture
+def picky(monkeypatch: pytest.MonkeyPatch) -> Picky:
+    embedder = Picky()
+    monkeypatch.setattr("flows.models.open_embedder", lambda name, endpoint: embedder)
+    return embedder
+
+
+def test_a_first_run_fills_one_collection_for_each_strategy(source: Path) -> None:
+    report = ingest(source)
+    assert report.exit_status == 0
+    assert list(report.strategies) == list(STRATEGIES)
+    with connect() as client:
+        infos = {info.strategy: info for info in list_collections(client)}
+        assert alias_targets(client) == {f"docs__{name}": f"docs__{name}__1" for name in STRATEGIES}
+    for name, own in report.strategies.items():
+        assert (own.documents, own.unchanged, own.failed) == (3, 0, [])
+        assert infos[name].documents == 3
+        assert infos[name].chunks == own.chunks > 0
+    assert infos["semantic_parent_child"].parents > 0
+
+
+def test_a_chunk_carries_what_readers_need(source: Path) -> None:
+    ingest(source, "recursive")
+    (tea,) = [row for row in of_kind("docs__recursive", "chunk") if row["metadata"]["source"] == "notes/tea.md"]
+    assert tea["text"] == "# Tea\n\nGreen tea wants cool water. Black tea wants it boiling."
+    metadata = tea["metadata"]
+    assert (metadata["title"], metadata["headings"], metadata["tags"]) == ("On tea", ["Tea"], ["drink"])
+    assert (metadata["start_char"], metadata["end_char"], metadata["index"]) == (0, 62, 0)
+    assert (metadata["strategy"], metadata["language"]) == ("recursive", "en")
+    assert tea["parent_id"] is None
+
+
+def test_contextual_retrieval_keeps_the_context_apart_from_the_text(source: Path) -> None:
+    ingest(source, "contextual_retrieval")
+    for row in of_kind("docs__contextual_retrieval", "chunk"):
+        assert row["context"]
+        assert row["context"] not in row["text"]
+        assert row["metadata"]["context_source"] == "outline"
+
+
+def test_children_name_parents_that_are_stored_without_a_vector(source: Path) -> None:
+    ingest(source, "semantic_parent_child")
+    stored = points("docs__semantic_parent_child")
+    parents = {id_ for id_, (payload, _) in stored.items() if payload["kind"] == "parent"}
+    children = [payload for payload, _ in stored.values() if payload["kind"] == "chunk"]
+    assert {child["parent_id"] for child in children} == parents
+    assert all(not vector for payload, vector in stored.values() if payload["kind"] != "chunk")
+    assert all(vector for payload, vector in stored.values() if payload["kind"] == "chunk")
+
+
+def test_a_second_run_over_the_same_source_writes_and_embeds_nothing(source: Path) -> None:
+    first = ingest(source)
+    before = {name: points(f"docs__{name}") for name in STRATEGIES}
+    second = ingest(source)
+    for name, own in second.strategies.items():
+        assert (own.documents, own.unchanged) == (3, 3)
+        assert (own.upserted, own.deleted, own.embedded, own.cached) == (0, 0, 0, 0)
+        assert own.chunks == first.strategies[name].chunks
+        assert points(f"docs__{name}") == before[name]
+
+
+def test_an_edited_document_embeds_only_what_is_new(source: Path, picky: Picky) -> None:
+    (source / "long.md").write_text("\n\n".join(f"Paragraph {n} is about the number {n}." for n in range(30)))
+    options = {"overrides": {"recursive_chunk_chars": "60"}}
+    ingest(source, "recursive", **options)
+    picky.texts.clear()
+    text = (source / "long.md").read_text()
+    (source / "long.md").write_text(
+        text.replace("Paragraph 7 is about the number 7.", "Here is something else at last.")
+    )
+    report = ingest(source, "recursive", **options)
+    assert picky.texts == ["Here is something else at last."]
+    own = report.strategies["recursive"]
+    assert (own.unchanged, own.embedded, own.deleted) == (3, 1, 1)
+
+
+def test_an_edit_ends_in_the_same_points_as_a_clean_run(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ingest(source)
+    (source / "guide.md").write_text("# Guide\n\nA new start.\n\n" + TEXTS["guide.md"].removeprefix("# Guide\n\n"))
+    (source / "log.txt").unlink()
+    (source / "more.md").write_text("More to say. It is short.")
+    ingest(source)
+    edited = {name: points(f"docs__{name}") for name in STRATEGIES}
+    monkeypatch.setenv("QUARRY_HOME", str(tmp_path / "clean"))
+    ingest(source)
+    assert {name: points(f"docs__{name}") for name in STRATEGIES} == edited
+
+
+def test_a_touched_file_is_unchanged(source: Path) -> None:
+    ingest(source, "recursive")
+    (source / "guide.md").touch()
+    assert ingest(source, "recursive").strategies["recursive"].unchanged == 3
+
+
+def test_a_vanished_document_goes_and_its_twin_stays(source: Path) -> None:
+    (source / "twin.md").write_text(TEXTS["guide.md"])
+    ingest(source, "recursive")
+    (source / "guide.md").unlink()
+    report = ingest(source, "recursive")
+    assert (report.exit_status, report.withheld) == (0, 0)
+    left = {row["metadata"]["source"] for row in of_kind("docs__recursive", "chunk")}
+    assert left == {"twin.md", "notes/tea.md", "log.txt"}
+
+
+def many(source: Path, count: int) -> None:
+    for number in range(count):
+        (source / f"many-{number:02}.md").write_text(f"Document number {number}.")
+
+
+def test_an_emptied_source_deletes_nothing_unless_told_so(source: Path) -> None:
+    many(source, 17)
+    ingest(source, "fixed_size")
+    for file in source.rglob("*.*"):
+        file.unlink()
+    withheld = ingest(source, "fixed_size")
+    assert (withheld.exit_status, withheld.withheld) == (1, 20)
+    assert withheld.summary() == "20 deletions withheld"
+    assert len(of_kind("docs__fixed_size", "document")) == 20
+    assert ingest(source, "fixed_size", allow_deletes=19).withheld == 20
+    assert ingest(source, "fixed_size", allow_deletes=20).exit_status == 0
+    assert points("docs__fixed_size") == {}
+
+
+def test_additions_are_stored_although_deletions_are_withheld(source: Path) -> None:
+    many(source, 17)
+    ingest(source, "fixed_size")
+    for file in source.glob("many-*.md"):
+        file.unlink()
+    (source / "new.md").write_text("Brand new.")
+    report = ingest(source, "fixed_size")
+    assert report.withheld == 17
+    assert "new.md" in {row["uri"] for row in of_kind("docs__fixed_size", "document")}
+
+
+def test_one_file_of_a_corpus_is_updated_without_touching_the_rest(source: Path) -> None:
+    ingest(source, "recursive")
+    (source / "log.txt").unlink()
+    (source / "notes/tea.md").write_text("White tea wants patience.")
+    report = ingest(source / "notes/tea.md", "recursive")
+    assert (report.corpus, report.exit_status) == ("docs", 0)
+    rows = of_kind("docs__recursive", "chunk")
+    assert {row["metadata"]["source"] for row in rows} == {"guide.md", "notes/tea.md", "log.txt"}
+    assert "White tea wants patience." in {row["text"] for row in rows}
+
+
+def test_a_glob_takes_what_it_names_and_deletes_nothing(source: Path) -> None:
+    ingest(source, "recursive")
+    (source / "log.txt").unlink()
+    report = ingest(f"{source}/**/*.md", "recursive")
+    assert report.strategies["recursive"].unchanged == 2
+    assert len(of_kind("docs__recursive", "document")) == 3
+
+
+def test_a_file_that_cannot_be_read_is_reported_and_keeps_its_points(source: Path) -> None:
+    ingest(source, "recursive")
+    before = points("docs__recursive")
+    (source / "guide.md").write_bytes(bytes(range(256)) * 40)
+    (source / "logo.png").write_bytes(b"\x89PNG")
+    report = ingest(source, "recursive")
+    assert [document for document, _ in report.unreadable] == ["guide.md"]
+    assert "logo.png" in [document for document, _ in report.skipped]
+    assert report.exit_status == 1
+    assert points("docs__recursive") == before
+
+
+def test_a_blank_document_is_skipped_and_counted_in_every_run(source: Path) -> None:
+    (source / "blank.md").write_text(" \n\t\n")
+    for _ in range(2):
+        report = ingest(source, "recursive", "sentence")
+        assert report.skipped == [("blank.md", "blank: nothing but white space")]
+        assert report.exit_status == 0
+
+
+def test_a_document_that_becomes_blank_loses_its_points(source: Path) -> None:
+    ingest(source, "recursive")
+    (source / "guide.md").write_text("")
+    ingest(source, "recursive")
+    assert {row["metadata"]["source"] for row in of_kind("docs__recursive", "chunk")} == {"notes/tea.md", "log.txt"}
+
+
+def test_one_poisoned_document_fails_alone(source: Path, picky: Picky) -> None:
+    picky.refused = "bearings"
+    report = ingest(source, "recursive", "sentence")
+    for own in report.strategies.values():
+        assert own.failed == [("guide.md", "picky gave no vector")]
+        assert own.error is None
+    assert report.exit_status == 1
+    assert {row["metadata"]["source"] for row in of_kind("docs__recursive", "chunk")} == {"notes/tea.md", "log.txt"}
+    picky.refused = ""
+    again = ingest(source, "recursive", "sentence")
+    assert again.exit_status == 0
+    assert again.strategies["recursive"].unchanged == 2
+
+
+def test_the_old_text_stays_until_the_new_one_can_be_stored(source: Path, picky: Picky) -> None:
+    ingest(source, "recursive")
+    picky.refused = "poison"
+    (source / "guide.md").write_text("This is poison.")
+    ingest(source, "recursive")
+    assert TEXTS["guide.md"].strip() in {row["text"] for row in of_kind("docs__recursive", "chunk")}
+    picky.refused = ""
+    ingest(source, "recursive")
+    texts = {row["text"] for row in of_kind("docs__recursive", "chunk")}
+    assert "This is poison." in texts
+    assert TEXTS["guide.md"].strip() not in texts
+
+
+def test_a_failing_strategy_leaves_the_others_complete(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from stores.writer import Writer
+
+    write = Writer.write
+
+    def broken(self: Writer, documents: Any, **options: Any) -> Any:
+        if self.strategy == "semantic":
+            raise StoreError("the disk is full", fatal=True)
+        return write(self, documents, **options)
+
+    monkeypatch.setattr(Writer, "write", broken)
+    report = ingest(source)
+    assert report.summary() == "1 of 6 strategies failed: semantic (the disk is full)"
+    assert report.exit_status == 1
+    for name, own in report.strategies.items():
+        assert own.documents == (0 if name == "semantic" else 3)
+    with connect() as client:
+        assert set(alias_targets(client)) == {f"docs__{name}" for name in STRATEGIES if name != "semantic"}
+
+
+def test_a_fatal_model_error_stops_the_strategy_and_is_named_once(source: Path, picky: Picky) -> None:
+    picky.refused, picky.fatal = "e", True
+    report = ingest(source, "recursive")
+    own = report.strategies["recursive"]
+    assert (own.error, own.failed) == ("picky gave no vector", [])
+
+
+def test_changed_settings_are_refused_before_anything_is_embedded(source: Path, picky: Picky) -> None:
+    ingest(source, "recursive", "sentence")
+    picky.texts.clear()
+    with pytest.raises(
+        SettingsChanged, match=r"chunk_size: 512 stored, 256 asked \(in docs__recursive, docs__sentence\)"
+    ):
+        ingest(source, overrides={"chunk_size": "256"})
+    assert picky.texts == []
+    with connect() as client:
+        assert {info.strategy for info in list_collections(client)} == {"recursive", "sentence"}
+
+
+def test_a_rebuild_moves_the_alias_and_keeps_the_previous_collection(source: Path) -> None:
+    ingest(source, "recursive")
+    report = ingest(source, "recursive", rebuild=True, overrides={"chunk_size": "20"})
+    assert report.exit_status == 0
+    with connect() as client:
+        assert alias_targets(client) == {"docs__recursive": "docs__recursive__2"}
+        states = {info.collection: info.state for info in list_collections(client)}
+    assert states == {"docs__recursive__1": "superseded", "docs__recursive__2": "live"}
+
+
+def test_a_rebuild_with_a_failed_document_leaves_readers_where_they_are(source: Path, picky: Picky) -> None:
+    ingest(source, "recursive")
+    picky.refused = "bearings"
+    (source / "guide.md").write_text("New bearings.")
+    report = ingest(source, "recursive", rebuild=True, overrides={"chunk_size": "20"})
+    assert report.exit_status == 1
+    assert "docs__recursive__2 is not complete" in (report.strategies["recursive"].error or "")
+    with connect() as client:
+        assert alias_targets(client) == {"docs__recursive": "docs__recursive__1"}
+    picky.refused = ""
+    assert ingest(source, "recursive", rebuild=True, overrides={"chunk_size": "20"}).exit_status == 0
+    with connect() as client:
+        assert alias_targets(client) == {"docs__recursive": "docs__recursive__2"}
+
+
+def test_a_rebuild_of_a_part_is_refused(source: Path) -> None:
+    ingest(source, "recursive")
+    with pytest.raises(SettingError, match="rebuild"):
+        ingest(source / "guide.md", "recursive", rebuild=True)
+
+
+def test_the_same_corpus_below_another_root_is_refused(source: Path, tmp_path: Path) -> None:
+    ingest(source, "recursive")
+    other = tmp_path / "other" / "docs"
+    other.mkdir(parents=True)
+    (other / "a.md").write_text("Another one.")
+    with pytest.raises(StoreError, match="--corpus"):
+        ingest(other, "recursive")
+
+
+def test_a_dry_run_lists_what_would_be_done_and_changes_nothing(source: Path) -> None:
+    dry = ingest(source, "recursive", dry_run=True)
+    assert dry.strategies["recursive"].planned == {
+        "new": ["guide.md", "log.txt", "notes/tea.md"],
+        "changed": [],
+        "unfinished": [],
+        "unchanged": [],
+        "vanished": [],
+        "withheld": [],
+    }
+    with connect() as client:
+        assert list_collections(client) == []
+    ingest(source, "recursive")
+    before = points("docs__recursive")
+    (source / "guide.md").write_text("Changed.")
+    (source / "log.txt").unlink()
+    planned = ingest(source, "recursive", dry_run=True).strategies["recursive"].planned
+    assert planned is not None
+    assert (planned["changed"], planned["vanished"], planned["unchanged"]) == (
+        ["guide.md"],
+        ["log.txt"],
+        ["notes/tea.md"],
+    )
+    assert points("docs__recursive") == before
+
+
+def test_a_missing_source_is_a_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="does not exist"):
+        ingest(tmp_path / "nowhere")
+
+
+def test_models_of_the_collection_are_kept_whatever_auto_would_choose(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ingest(source, "recursive")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    (source / "guide.md").write_text("Changed.")
+    report = ingest(source, "recursive")
+    assert (report.exit_status, report.strategies["recursive"].embedding_model) == (0, "wordllama")
+
+
+class StopsAfterFirst(Observer):
+    """Interrupts a run when the first documents are done."""
+
+    ingestion: Ingestion
+
+    def advanced(self, strategy: str, documents: int) -> None:
+        self.ingestion.stop.set()
+
+
+def test_a_stopped_run_keeps_what_is_done_and_the_next_run_goes_on(source: Path) -> None:
+    many(source, 77)
+    observer = StopsAfterFirst()
+    request = Request(str(source), strategies=("recursive",))
+    with Ingestion(request, Settings.load(), observer) as ingestion, PlainRunner(1) as runner:
+        observer.ingestion = ingestion
+        report: Report = run(ingestion, runner)
+    assert report.interrupted
+    done = report.strategies["recursive"].documents
+    assert 0 < done < 80
+    again = ingest(source, "recursive")
+    assert again.exit_status == 0
+    assert again.strategies["recursive"].unchanged == done
+    assert len(of_kind("docs__recursive", "document")) == 80
