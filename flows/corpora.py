@@ -26,7 +26,7 @@ def choose_corpus(listing: Listing, name: str | None, roots: Mapping[str, str]) 
         roots: root folder of each stored corpus, by name.
 
     Raises:
-        StoreError: `name` is no legal corpus name.
+        SettingError: `name` is no legal corpus name.
     """
     if name is not None:
         return check_corpus(name)

@@ -13,8 +13,7 @@ import re
 import unicodedata
 from typing import NamedTuple
 
-from chunkers import STRATEGIES
-from stores.errors import StoreError
+from chunkers import STRATEGIES, SettingError
 
 LONGEST_CORPUS = 64
 _CORPUS = re.compile(r"[a-z0-9]+(?:[-_][a-z0-9]+)*")
@@ -41,12 +40,14 @@ def check_corpus(name: str) -> str:
     """`name`, if a corpus may be called so.
 
     Raises:
-        StoreError: it may not; the message offers one that may.
+        SettingError: it may not; the message offers one that may.
     """
     if len(name) > LONGEST_CORPUS or not _CORPUS.fullmatch(name):
-        raise StoreError(
-            f"corpus name {name!r} cannot be used: it must be lower-case letters and digits with single '-' or '_' between, "
-            f"at most {LONGEST_CORPUS} characters, such as {corpus_slug(name)!r}"
+        raise SettingError(
+            "corpus",
+            name,
+            "lower-case letters and digits with single '-' or '_' between, "
+            f"at most {LONGEST_CORPUS} characters, such as {corpus_slug(name)!r}",
         )
     return name
 

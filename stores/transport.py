@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -44,19 +45,20 @@ def classify(error: BaseException) -> Verdict:
     return Verdict(again=False, fatal=isinstance(error, sqlite3.Error | OSError))
 
 
-def send(what: str, call: Callable[[], T], *, attempts: int = 5) -> T:
+def send(what: str, call: Callable[[], T], *, attempts: int = 5, sleep: Callable[[float], None] = time.sleep) -> T:
     """`call()`, tried again while that can help.
 
     Args:
         what: what is being done and to which collection, for the message.
         call: one request; it must be harmless when done twice.
         attempts: tries at most.
+        sleep: waits between tries.
 
     Raises:
         StoreError: it did not succeed.
     """
     try:
-        return retrying.call(call, classify, attempts=attempts)
+        return retrying.call(call, classify, attempts=attempts, sleep=sleep)
     except StoreError:
         raise
     except (

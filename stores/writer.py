@@ -22,6 +22,7 @@ from qdrant_client import QdrantClient, models
 from chunkers import Chunked, Chunker, Document
 from chunkers.models.base import Embedder, Vectors
 from stores import batches, payloads
+from stores.changes import changes
 from stores.collections import Target
 from stores.errors import StoreError
 from stores.journal import DONE, FAILED, STARTED, WRITING, JournalRow
@@ -57,10 +58,13 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """One document on its way: its journal row before this attempt, and its chunks."""
+    """One document on its way: its row before this attempt, the ids that may be stored, and what is wanted by id."""
 
     row: JournalRow
-    chunked: Chunked
+    known: frozenset[str]
+    chunks: dict[str, dict[str, Any]]
+    parents: dict[str, dict[str, Any]]
+    texts: dict[str, str]
 
 
 class Writer:
@@ -164,7 +168,7 @@ class Writer:
     def _start(self, document: Document) -> JournalRow:
         row = self.journal.get(document.id) or JournalRow(document.id, document.uri, document.content_hash, STARTED)
         # A second try at the same documents, one by one, is the same attempt.
-        again = row.run_id == self._run_id and row.status == STARTED
+        again = row.run_id == self._run_id and row.status in (STARTED, WRITING)
         return self._stamped(
             row, status=STARTED, content_hash=document.content_hash, attempts=row.attempts + (0 if again else 1)
         )
@@ -185,55 +189,47 @@ class Writer:
     def _attempt(self, documents: list[Document]) -> Outcome:
         """The work on a sub-batch whose attempts are journalled."""
         stamp = _now()
-        work = [_Work(self.journal[chunked.document.id], chunked) for chunked in self._chunker.chunk(documents)]
-        wanted_chunks = {
-            chunk.id: payloads.chunk_payload(item.chunked.document, chunk, self.strategy, stamp)
-            for item in work
-            for chunk in item.chunked.chunks
-        }
-        wanted_parents = {
-            parent.id: payloads.parent_payload(item.chunked.document, parent, self.strategy, stamp)
-            for item in work
-            for parent in item.chunked.parents
-        }
-        known = {id_ for item in work for id_ in (*item.row.chunk_ids, *item.row.parent_ids)}
-        stored = self._payloads([id_ for id_ in (*wanted_chunks, *wanted_parents) if id_ in known])
-        self._journal_rows([self._writing(item) for item in work])
+        works = [self._work(chunked, stamp) for chunked in self._chunker.chunk(documents)]
+        stored = self._payloads([id_ for work in works for id_ in (*work.chunks, *work.parents) if id_ in work.known])
+        self._journal_rows([self._writing(work) for work in works])
 
-        texts = {chunk.id: chunk.embedding_text for item in work for chunk in item.chunked.chunks}
-        new = [id_ for id_, payload in wanted_chunks.items() if not _same_text(stored.get(id_), payload)]
-        vectors = self._vectors([texts[id_] for id_ in new])
-        moved_parents = [id_ for id_, payload in wanted_parents.items() if not _same(stored.get(id_), payload)]
-        fresh = set(new)
-        moved = [
-            id_ for id_, payload in wanted_chunks.items() if id_ not in fresh and not _same(stored.get(id_), payload)
-        ]
-
-        self._upsert(payloads.point(id_, wanted_parents[id_]) for id_ in moved_parents)
+        todo = [(work, changes(work.known, work.chunks, work.parents, stored)) for work in works]
+        embed = [(id_, work) for work, own in todo for id_ in own.embed]
+        vectors = self._vectors([work.texts[id_] for id_, work in embed])
+        self._upsert(payloads.point(id_, work.parents[id_]) for work, own in todo for id_ in own.parents)
         self._upsert(
-            payloads.point(id_, wanted_chunks[id_], vector.tolist()) for id_, vector in zip(new, vectors, strict=True)
+            payloads.point(id_, work.chunks[id_], vector.tolist())
+            for (id_, work), vector in zip(embed, vectors, strict=True)
         )
-        self._overwrite_payloads({id_: wanted_chunks[id_] for id_ in moved})
-        stale = sorted(known - wanted_chunks.keys() - wanted_parents.keys())
+        self._overwrite_payloads({id_: work.chunks[id_] for work, own in todo for id_ in own.restamp})
+        stale = [id_ for _, own in todo for id_ in own.delete]
         self._delete_ids(stale)
-        self._journal_rows([self._done(item) for item in work])
+        self._journal_rows([self._done(work) for work in works])
         return Outcome(
-            chunks=len(wanted_chunks), upserted=len(new) + len(moved) + len(moved_parents), deleted=len(stale)
+            chunks=sum(len(work.chunks) for work in works),
+            upserted=sum(len(own.embed) + len(own.restamp) + len(own.parents) for _, own in todo),
+            deleted=len(stale),
         )
 
-    def _writing(self, item: _Work) -> JournalRow:
-        chunk_ids = dict.fromkeys([*item.row.chunk_ids, *(chunk.id for chunk in item.chunked.chunks)])
-        parent_ids = dict.fromkeys([*item.row.parent_ids, *(parent.id for parent in item.chunked.parents)])
-        return self._stamped(item.row, status=WRITING, chunk_ids=tuple(chunk_ids), parent_ids=tuple(parent_ids))
+    def _work(self, chunked: Chunked, stamp: str) -> _Work:
+        document = chunked.document
+        row = self.journal[document.id]
+        return _Work(
+            row=row,
+            known=frozenset((*row.chunk_ids, *row.parent_ids)),
+            chunks={one.id: payloads.chunk_payload(document, one, self.strategy, stamp) for one in chunked.chunks},
+            parents={one.id: payloads.parent_payload(document, one, self.strategy, stamp) for one in chunked.parents},
+            texts={one.id: one.embedding_text for one in chunked.chunks},
+        )
 
-    def _done(self, item: _Work) -> JournalRow:
+    def _writing(self, work: _Work) -> JournalRow:
+        chunk_ids = tuple(dict.fromkeys([*work.row.chunk_ids, *work.chunks]))
+        parent_ids = tuple(dict.fromkeys([*work.row.parent_ids, *work.parents]))
+        return self._stamped(work.row, status=WRITING, chunk_ids=chunk_ids, parent_ids=parent_ids)
+
+    def _done(self, work: _Work) -> JournalRow:
         return self._stamped(
-            item.row,
-            status=DONE,
-            chunk_ids=tuple(chunk.id for chunk in item.chunked.chunks),
-            parent_ids=tuple(parent.id for parent in item.chunked.parents),
-            attempts=0,
-            error=None,
+            work.row, status=DONE, chunk_ids=tuple(work.chunks), parent_ids=tuple(work.parents), attempts=0, error=None
         )
 
     def _stamped(self, row: JournalRow, **changes: Any) -> JournalRow:
@@ -301,14 +297,6 @@ class Writer:
 def _parts(ids: Sequence[str]) -> Iterator[list[str]]:
     for begin in range(0, len(ids), _IDS):
         yield list(ids[begin : begin + _IDS])
-
-
-def _same(stored: Mapping[str, Any] | None, wanted: Mapping[str, Any]) -> bool:
-    return stored is not None and payloads.same_but_for_stamp(stored, wanted)
-
-
-def _same_text(stored: Mapping[str, Any] | None, wanted: Mapping[str, Any]) -> bool:
-    return stored is not None and stored.get("embedding_hash") == wanted["embedding_hash"]
 
 
 def _now() -> str:

@@ -1,0 +1,245 @@
+"""The command as a user calls it: what goes to which stream, and the exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from chunkers import STRATEGIES
+from flows.cli import app
+from tests.flows.conftest import ingest
+
+
+def quarry(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def told(result: Result) -> dict[str, object]:
+    """The one JSON object on standard output."""
+    made = json.loads(result.stdout)
+    assert isinstance(made, dict)
+    return made
+
+
+def test_ingest_prints_a_table_with_one_row_for_each_strategy(source: Path) -> None:
+    result = quarry("ingest", source, "--plain")
+    assert result.exit_code == 0, result.stderr
+    rows = [line.split()[0] for line in result.stdout.splitlines() if line.split()]
+    assert [row for row in rows if row in STRATEGIES] == list(STRATEGIES)
+    assert "embeddings by wordllama, contexts by outline" in result.stderr
+    assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+def test_ingest_json_is_one_object_on_standard_output(source: Path) -> None:
+    (source / "logo.png").write_bytes(b"\x89PNG")
+    result = quarry("ingest", source, "--plain", "--json", "--strategy", "recursive", "--strategy", "sentence")
+    assert result.exit_code == 0
+    report = json.loads(result.stdout)
+    assert list(report["strategies"]) == ["recursive", "sentence"]
+    assert report["strategies"]["recursive"]["documents"] == 3
+    assert [row["document"] for row in report["skipped"]] == ["logo.png"]
+    assert report["withheld"] == 0
+
+
+def test_dry_run_names_each_document_and_writes_nothing(source: Path, tmp_path: Path) -> None:
+    result = quarry("ingest", source, "--dry-run")
+    assert result.exit_code == 0
+    for name in ("guide.md", "notes/tea.md", "log.txt"):
+        assert f"new: {name}: every strategy" in result.stdout
+    assert "nothing was written" in result.stdout
+    assert json.loads(quarry("status", "--json").stdout) == {"collections": []}
+
+
+def test_a_failed_document_ends_with_status_1_and_is_named(source: Path) -> None:
+    (source / "bad.md").write_bytes(bytes(range(256)) * 40)
+    result = quarry("ingest", source, "--plain", "--strategy", "recursive")
+    assert result.exit_code == 1
+    assert "bad.md" in result.stdout
+    assert "1 file could not be read" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["ingest", "nowhere"], "does not exist"),
+        (["ingest", "{source}", "--strategy", "magic"], "'magic' cannot be used; it must be one of fixed_size"),
+        (["ingest", "{source}", "--set", "chunk_overlap=512"], "chunk_overlap"),
+        (["ingest", "{source}", "--set", "chunk_size=0"], "chunk_size"),
+        (["ingest", "{source}", "--set", "chunk_sise=5"], "chunk_size"),
+        (["ingest", "{source}", "--set", "chunk_size"], "NAME=VALUE"),
+        (["ingest", "{source}", "--set", "embedding_model=text-embedding-3-small"], "OPENAI_API_KEY"),
+        (["ingest", "{source}", "--corpus", "Not Legal"], "not-legal"),
+        (["search", " "], "blank"),
+        (["search", "x", "--strategy", "magic"], "magic"),
+        (["search", "x", "--filter", "source"], "NAME=VALUE"),
+        (["chunk", "nowhere.md"], "does not exist"),
+        (["chunk", "{source}"], "folder"),
+        (["chunk", "{source}/guide.md", "--strategy", "magic"], "magic"),
+    ],
+)
+def test_bad_usage_is_one_clear_line_and_status_2(source: Path, arguments: list[str], said: str) -> None:
+    given = [argument.format(source=source) for argument in arguments]
+    if given[0] == "ingest":
+        given.append("--plain")
+    result = quarry(*given)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in result.stderr
+    assert result.stderr.startswith("quarry: ")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_an_error_is_json_too_when_json_is_asked_for() -> None:
+    result = quarry("ingest", "nowhere", "--json")
+    assert result.exit_code == 2
+    assert "does not exist" in str(told(result)["error"])
+
+
+def test_a_server_that_is_down_is_one_clear_line_and_status_1(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QDRANT_URL", "http://127.0.0.1:9")
+    for command in (["ingest", source, "--plain"], ["search", "x"], ["status"]):
+        result = quarry(*command)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "http://127.0.0.1:9" in result.stderr
+        assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_store_in_use_is_one_clear_line_and_status_1(source: Path, tmp_path: Path) -> None:
+    ingest(source, "recursive")
+    hold = (
+        "import sys\nfrom stores import connect\nwith connect():\n    print('open', flush=True)\n    sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", hold]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "open\n"
+        result = quarry("search", "tea")
+        other.communicate()
+    assert result.exit_code == 1
+    assert "in use by another process" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_changed_settings_end_with_status_2(source: Path) -> None:
+    ingest(source, "recursive")
+    result = quarry("ingest", source, "--plain", "--strategy", "recursive", "--set", "chunk_size=100")
+    assert result.exit_code == 2
+    assert "chunk_size: 512 stored, 100 asked" in result.stderr
+    assert "--rebuild" in result.stderr
+
+
+def test_search_finds_the_passage_in_the_only_corpus(source: Path) -> None:
+    ingest(source)
+    found = json.loads(quarry("search", "which tea needs boiling water?", "-k", "1", "--json").stdout)
+    (hit,) = found["hits"]
+    assert hit["source"] == "notes/tea.md"
+    assert set(hit) == {"score", "text", "source", "start_char", "end_char", "headings", "context", "parent"}
+    assert hit["parent"] is None
+
+
+def test_search_returns_child_and_parent(source: Path) -> None:
+    ingest(source, "semantic_parent_child")
+    result = quarry("search", "oil the bearings", "--strategy", "semantic_parent_child", "-k", "1", "--json")
+    (hit,) = json.loads(result.stdout)["hits"]
+    assert "Oil the bearings" in hit["text"]
+    assert hit["text"] in hit["parent"]["text"]
+    assert hit["parent"]["start_char"] <= hit["start_char"] < hit["end_char"] <= hit["parent"]["end_char"]
+
+
+def test_search_filters_on_source_and_front_matter(source: Path) -> None:
+    ingest(source, "recursive")
+    for condition in ("source=notes/tea.md", "tags=drink"):
+        hits = json.loads(quarry("search", "pump", "--filter", condition, "--json").stdout)["hits"]
+        assert [hit["source"] for hit in hits] == ["notes/tea.md"]
+
+
+def test_search_wants_a_choice_between_corpora(source: Path) -> None:
+    ingest(source, "recursive")
+    ingest(source / "notes", "recursive")
+    result = quarry("search", "tea")
+    assert result.exit_code != 0
+    assert "docs, notes" in result.stderr
+    assert quarry("search", "tea", "--corpus", "notes").exit_code == 0
+
+
+def test_search_before_anything_is_stored_says_what_to_do() -> None:
+    result = quarry("search", "tea")
+    assert result.exit_code == 1
+    assert "quarry ingest" in result.stderr
+
+
+def test_status_tells_of_every_collection(source: Path) -> None:
+    ingest(source)
+    collections = json.loads(quarry("status", "--json").stdout)["collections"]
+    assert sorted(row["strategy"] for row in collections) == sorted(STRATEGIES)
+    row = next(row for row in collections if row["strategy"] == "contextual_retrieval")
+    assert (row["corpus"], row["state"], row["documents"]) == ("docs", "live", 3)
+    assert (row["embedding_model"], row["context_model"]) == ("wordllama", "outline")
+    assert "contextual_retrieval" in quarry("status").stdout
+
+
+def test_chunk_shows_exact_slices_and_stores_nothing(source: Path, tmp_path: Path) -> None:
+    result = quarry("chunk", source / "guide.md", "--json")
+    shown = json.loads(result.stdout)["strategies"]
+    text = (source / "guide.md").read_text()
+    assert list(shown) == list(STRATEGIES)
+    names = {"index", "start_char", "end_char", "token_count", "headings", "context", "text", "parent_id"}
+    for pieces in shown.values():
+        assert pieces
+        for piece in pieces:
+            assert set(piece) == names
+            assert text[piece["start_char"] : piece["end_char"]] == piece["text"]
+    assert not (tmp_path / "home").exists()
+
+
+def test_passages_are_printed_verbatim(source: Path) -> None:
+    line = "A rather long line that goes on [bold]and on[/bold], far beyond the eighty columns that a terminal has, as it were."
+    (source / "long.md").write_text(line)
+    assert line in quarry("chunk", source / "long.md", "--strategy", "recursive").stdout
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "flows.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env=os.environ, timeout=120, check=False)
+
+
+def test_commands_that_need_no_flow_import_no_prefect() -> None:
+    code = (
+        "import sys; from typer.testing import CliRunner; from flows.cli import app; "
+        "CliRunner().invoke(app, ['search', 'x']); CliRunner().invoke(app, ['ingest', '.', '--dry-run']); "
+        "print('prefect' in sys.modules)"
+    )
+    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert made.stdout == "False\n"
+
+
+def test_plain_ends_quietly_and_without_noise_at_exit(source: Path) -> None:
+    made = run("ingest", source, "--plain", "--strategy", "semantic", "--json")
+    assert made.returncode == 0
+    assert json.loads(made.stdout)["failures"] == []
+    assert made.stderr.splitlines() == ["corpus docs: embeddings by wordllama"]
+
+
+@pytest.mark.flow
+def test_a_prefect_run_reports_what_a_plain_run_reports(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = json.loads(run("ingest", source, "--plain", "--json").stdout)
+    monkeypatch.setenv("QUARRY_HOME", str(tmp_path / "other"))
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    made = run("ingest", source, "--json")
+    assert made.returncode == 0, made.stderr
+    flow = json.loads(made.stdout)
+    for report in (plain, flow):
+        for own in report["strategies"].values():
+            # Which of two strategies embeds a text that both need is a matter of who comes first.
+            own["embedded"] += own.pop("cached")
+            del own["seconds"]
+    assert flow == plain
+    assert "starting a private Prefect server" in made.stderr
+    assert "Traceback" not in made.stderr

@@ -1,0 +1,132 @@
+"""The Prefect flow on Prefect's own test server: states, artifacts, small traces. The work itself is tested without Prefect."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chunkers import STRATEGIES
+from flows.batches import TASK_RUNS
+from stores import StoreError, connect
+from stores.collections import alias_targets
+from stores.writer import Writer
+from tests.flows.conftest import ingest as plain_ingest
+
+pytestmark = pytest.mark.flow
+
+
+@pytest.fixture(scope="session")
+def prefect_server() -> Iterator[None]:
+    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+    from prefect.testing.utilities import prefect_test_harness
+
+    with (
+        prefect_test_harness(server_startup_timeout=120),
+        # Joining the heartbeat's thread would cost each flow a second.
+        temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}),
+    ):
+        yield
+
+
+def flow_run(source: Path, **options: Any) -> Any:
+    """The final state of a run of the flow."""
+    from flows.ingest import ingest
+
+    return ingest(str(source), **options, return_state=True)
+
+
+def recorded(state: Any) -> tuple[Any, list[Any], list[Any]]:
+    """The flow run, its task runs and its artifacts, as the server has them."""
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId, FlowRunFilter, FlowRunFilterId
+
+    id_ = state.state_details.flow_run_id
+    with get_client(sync_client=True) as client:
+        run = client.read_flow_run(id_)
+        tasks = client.read_task_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[id_])))
+        artifacts = client.read_artifacts(
+            artifact_filter=ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[id_]))
+        )
+    return run, tasks, artifacts
+
+
+def test_a_good_run_is_completed_and_fills_every_collection(source: Path, prefect_server: None) -> None:
+    state = flow_run(source)
+    assert state.is_completed()
+    assert state.message == "6 strategies, 3 documents"
+    with connect() as client:
+        assert set(alias_targets(client)) == {f"docs__{name}" for name in STRATEGIES}
+    again = plain_ingest(source)
+    assert all(own.unchanged == 3 for own in again.strategies.values())
+
+
+def test_a_failing_strategy_fails_the_run_by_name_while_the_others_stand(
+    source: Path, prefect_server: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = Writer.write
+
+    def broken(self: Writer, documents: Any, **options: Any) -> Any:
+        if self.strategy == "semantic":
+            raise StoreError("the disk is full", fatal=True)
+        return write(self, documents, **options)
+
+    monkeypatch.setattr(Writer, "write", broken)
+    state = flow_run(source)
+    assert state.is_failed()
+    assert state.message == "1 of 6 strategies failed: semantic (the disk is full)"
+    with connect() as client:
+        assert set(alias_targets(client)) == {f"docs__{name}" for name in STRATEGIES if name != "semantic"}
+
+
+def test_the_table_has_one_row_for_each_strategy(source: Path, prefect_server: None) -> None:
+    _, _, artifacts = recorded(flow_run(source, strategies=["recursive", "sentence"]))
+    (table,) = artifacts
+    assert table.key == "ingest-docs"
+    rows = json.loads(table.data)
+    assert [row["strategy"] for row in rows] == ["recursive", "sentence"]
+    assert all((row["documents"], row["failed"]) == (3, 0) for row in rows)
+
+
+def test_what_passes_through_prefect_is_small(source: Path, prefect_server: None) -> None:
+    (source / "large.md").write_text("A sentence of a large document. " * 20_000)
+    run, tasks, _ = recorded(flow_run(source, strategies=["recursive", "fixed_size"]))
+    assert len(json.dumps(run.parameters)) < 1000
+    assert sorted(task.name for task in tasks) == ["fixed_size-1", "load-1", "recursive-1"]
+    assert len(tasks) <= TASK_RUNS
+
+
+def test_a_wrong_source_is_a_failed_run_with_a_clear_message(tmp_path: Path, prefect_server: None) -> None:
+    state = flow_run(tmp_path / "nowhere")
+    assert state.is_failed()
+    assert "does not exist" in state.message
+
+
+def test_a_withheld_deletion_is_seen_in_the_state(source: Path, prefect_server: None) -> None:
+    flow_run(source, strategies=["recursive"])
+    for file in source.rglob("*.*"):
+        file.unlink()
+    state = flow_run(source, strategies=["recursive"])
+    assert state.is_failed()
+    assert state.message == "3 deletions withheld"
+
+
+def test_tasks_hash_nothing_and_keep_no_results() -> None:
+    from prefect.cache_policies import NO_CACHE
+
+    from flows.ingest import load_batch, write_batch
+
+    for task in (load_batch, write_batch):
+        assert task.cache_policy is NO_CACHE
+        assert task.persist_result is False
+
+
+def test_every_parameter_is_described_for_the_form() -> None:
+    from flows.ingest import ingest
+
+    properties = ingest.parameters.properties
+    assert all(len(field["description"]) > 20 for field in properties.values())
+    assert properties["strategies"]["anyOf"][0]["items"]["enum"] == list(STRATEGIES)

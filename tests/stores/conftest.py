@@ -1,0 +1,147 @@
+"""A store for each test: embedded in a folder, and a server too when QDRANT_TEST_URL is set. Doubles for model and chunker."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from qdrant_client import QdrantClient
+
+from chunkers import Chunked, Document
+from chunkers.assembly import make_chunks, make_parents
+from chunkers.errors import ModelError
+from chunkers.models import Vectors
+from stores import Recipe, Target, Writer, connect, open_target
+from stores.names import parse_collection
+
+SERVER = os.environ.get("QDRANT_TEST_URL")
+
+
+@pytest.fixture(
+    params=["embedded", pytest.param("server", marks=pytest.mark.skipif(not SERVER, reason="QDRANT_TEST_URL"))]
+)
+def client(request: pytest.FixtureRequest, tmp_path: Path, corpus: str) -> Iterator[QdrantClient]:
+    opened = connect(url=SERVER) if request.param == "server" else connect(path=tmp_path / "qdrant")
+    yield opened
+    for item in opened.get_collections().collections:
+        parsed = parse_collection(item.name)
+        if parsed and parsed.corpus.startswith(corpus):
+            opened.delete_collection(item.name)
+    opened.close()
+
+
+@pytest.fixture
+def corpus() -> str:
+    """A name that no other test uses, since a server is shared."""
+    return f"t{uuid.uuid4().hex[:12]}"
+
+
+class HashEmbedder:
+    """Unit vectors from a hash of the text. Keeps what it embedded; raises for texts that hold `refused`."""
+
+    name = "hash"
+    dimensions = 8
+    semantic_threshold = 0.1
+    paragraph_threshold = 0.1
+    max_input_tokens = None
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.refused: str | None = None
+        self.fatal = False
+
+    def count_tokens(self, text: str) -> int:
+        return len(text)
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        if self.refused is not None and any(self.refused in text for text in texts):
+            raise ModelError("no vector", fatal=self.fatal)
+        self.texts += texts
+        rows = [np.frombuffer(hashlib.sha256(text.encode()).digest(), dtype=np.int8)[:8] for text in texts]
+        vectors = np.array(rows, dtype=np.float32).reshape(len(texts), 8)
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+class LineChunker:
+    """One chunk for each line that is not blank; with `parents`, one parent for each pair of lines."""
+
+    strategy = "recursive"
+
+    def __init__(self, parents: bool = False) -> None:
+        self.parents = parents
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {"chunk_size": 512}
+
+    def chunk(self, documents: Sequence[Document]) -> list[Chunked]:
+        return [self._chunked(document) for document in documents]
+
+    def _chunked(self, document: Document) -> Chunked:
+        spans, at = [], 0
+        for line in document.text.splitlines(keepends=True):
+            if line.strip():
+                spans.append((at, at + len(line.rstrip())))
+            at += len(line)
+        if not self.parents:
+            return Chunked(document, make_chunks(document, spans), [])
+        pairs = [spans[at : at + 2] for at in range(0, len(spans), 2)]
+        parents = make_parents(document, [(pair[0][0], pair[-1][1]) for pair in pairs])
+        of_child = [parents[index // 2] for index in range(len(spans))]
+        return Chunked(document, make_chunks(document, spans, parents=of_child), parents)
+
+
+def recipe(**changes: Any) -> Recipe:
+    fields = {
+        "strategy": "recursive",
+        "parameters": {"chunk_size": 512},
+        "embedding_model": "hash",
+        "dimensions": 8,
+        **changes,
+    }
+    return Recipe(**fields)
+
+
+@pytest.fixture
+def embedder() -> HashEmbedder:
+    return HashEmbedder()
+
+
+@pytest.fixture
+def target(client: QdrantClient, corpus: str) -> Target:
+    return open_target(client, corpus, "/docs", recipe())
+
+
+@pytest.fixture
+def writer(client: QdrantClient, target: Target, embedder: HashEmbedder) -> Writer:
+    return Writer(client, target, LineChunker(parents=True), embedder, "run-1")
+
+
+def document(uri: str, text: str, corpus: str = "c", **metadata: Any) -> Document:
+    from chunkers.ids import document_id
+
+    return Document(id=document_id(corpus, uri), uri=uri, text=text, title=uri, metadata=metadata)
+
+
+def points(client: QdrantClient, collection: str) -> dict[str, tuple[dict[str, Any], Any]]:
+    """Every point by id: payload without run stamps, and vector rounded."""
+    found, _ = client.scroll(collection, limit=10_000, with_payload=True, with_vectors=True)
+    told = {}
+    for point in found:
+        stamps = ("run_id", "updated_at", "attempts")
+        payload = {name: value for name, value in (point.payload or {}).items() if name not in stamps}
+        if "metadata" in payload:
+            payload["metadata"] = {name: value for name, value in payload["metadata"].items() if name != "ingested_at"}
+        vector = [round(float(value), 5) for value in point.vector] if isinstance(point.vector, list) else None
+        told[str(point.id)] = (payload, vector)
+    return told
+
+
+def texts(client: QdrantClient, collection: str, kind: str = "chunk") -> list[str]:
+    return sorted(payload["text"] for payload, _ in points(client, collection).values() if payload["kind"] == kind)
