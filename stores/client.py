@@ -11,6 +11,7 @@ import atexit
 import copy
 import logging
 import os
+import pickle
 import sqlite3
 import threading
 import warnings
@@ -18,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from qdrant_client import QdrantClient
+from qdrant_client import QdrantClient, models
 
 from stores.errors import StoreError
 from stores.transport import send
@@ -30,9 +31,14 @@ warnings.filterwarnings("ignore", message="Payload indexes have no effect in the
 warnings.filterwarnings("ignore", message="Local mode is not recommended")
 
 TIMEOUT_SECONDS = 60
+# For the one call that finds out whether a server is there.
+PROBE_SECONDS = 5
 # Metadata of collections came with this version.
 OLDEST_SERVER = (1, 16)
 MANY_POINTS = 20_000
+
+# What the library raises when its list of collections, or a point that it pickled, is not what it wrote.
+_DAMAGED = (ValueError, TypeError, LookupError, AttributeError, EOFError, ImportError, pickle.PickleError)
 
 _embedded: dict[Path, EmbeddedClient] = {}
 # Re-entrant: the garbage collector may run in the middle of anything.
@@ -44,13 +50,14 @@ def connect(url: str | None = None, path: str | Path | None = None, api_key: str
 
     Args:
         url: a server's address; the variable QDRANT_URL by default. It decides where both are given.
-        path: folder of an embedded store; `qdrant` below QUARRY_HOME (`.quarry`) by default.
+        path: folder of an embedded store, which goes before the variable QDRANT_URL; `qdrant` below QUARRY_HOME (`.quarry`) by default.
         api_key: of the server; the variable QDRANT_API_KEY by default.
 
     Raises:
         StoreError: the server does not answer or is too old, or the folder cannot be used or is in use by another process.
     """
-    url = url or os.environ.get("QDRANT_URL") or None
+    if url is None and path is None:
+        url = os.environ.get("QDRANT_URL")
     if url:
         return _server(url, api_key or os.environ.get("QDRANT_API_KEY") or None)
     home = Path(os.environ.get("QUARRY_HOME") or ".quarry")
@@ -58,20 +65,24 @@ def connect(url: str | None = None, path: str | Path | None = None, api_key: str
 
 
 def _server(url: str, api_key: str | None) -> StoreClient:
+    def client(timeout: int) -> StoreClient:
+        return StoreClient(url=url, api_key=api_key, timeout=timeout, check_compatibility=False)
+
     try:
-        client = StoreClient(url=url, api_key=api_key, timeout=TIMEOUT_SECONDS, check_compatibility=False)
+        # A client's time-out holds for all its calls, and a dead address should be told of soon.
+        with client(PROBE_SECONDS) as probe:
+            info = send(f"Qdrant server {url} cannot be used", probe.info, attempts=3)
     except ValueError as error:
         raise StoreError(f"QDRANT_URL {url}: {error}; it must look like http://localhost:6333", fatal=True) from error
-    info = send(f"Qdrant server {url} cannot be used", client.info, attempts=2)
     version = tuple(int(part) for part in info.version.split(".")[:2] if part.isdigit())
     if version < OLDEST_SERVER:
-        client.close()
         raise StoreError(f"Qdrant server {url} has version {info.version}; 1.16 or newer is needed", fatal=True)
-    return client
+    return client(TIMEOUT_SECONDS)
 
 
 def _embed(path: Path) -> StoreClient:
-    folder = path.expanduser().absolute()
+    # Resolved, so that a folder reached by two names is opened once.
+    folder = path.expanduser().resolve()
     with _opening:
         store = _embedded.get(folder)
         if store is None:
@@ -90,13 +101,10 @@ def _open(folder: Path) -> EmbeddedClient:
             f"the embedded store {folder} is in use by another process; wait until that ends, or run a Qdrant server and set QDRANT_URL",
             fatal=True,
         ) from error
-    except (OSError, sqlite3.Error, ValueError) as error:
-        raise StoreError(f"the embedded store {folder} cannot be opened: {error}", fatal=True) from error
-    for name, points in client.sizes().items():
-        if points > MANY_POINTS:
-            log.warning(
-                "%s holds %d points, which is slow embedded; run a Qdrant server and set QDRANT_URL", name, points
-            )
+    except (OSError, sqlite3.Error, *_DAMAGED) as error:
+        told = f"{type(error).__name__}: {error}" if isinstance(error, _DAMAGED) else error
+        raise StoreError(f"the embedded store {folder} cannot be opened: {told}", fatal=True) from error
+    client.warn_of_size()
     return client
 
 
@@ -131,6 +139,13 @@ class _Locked:
         return locked
 
 
+class _Closed:
+    """Stands in for the store of a client that is closed, while others may still use that store."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError("the client is closed; connect again")
+
+
 class EmbeddedClient(StoreClient):
     """A client of an embedded store. Those of one process and folder share the store, and the last to be closed closes it."""
 
@@ -142,6 +157,7 @@ class EmbeddedClient(StoreClient):
             self.tune(name)
         self._client: Any = _Locked(self._client)
         self._handles: list[EmbeddedClient] = []
+        self._warned = threading.Event()
 
     def handle(self) -> EmbeddedClient:
         """Another client of the same store."""
@@ -149,9 +165,15 @@ class EmbeddedClient(StoreClient):
         self._handles.append(handle)
         return handle
 
-    def sizes(self) -> dict[str, int]:
-        """Points of each collection."""
-        return {name: len(collection.ids) for name, collection in self._client.collections.items()}
+    def warn_of_size(self) -> None:
+        """Tells, once for all clients of the store, of collections with which an embedded store is slow."""
+        if self._warned.is_set():
+            return
+        sizes = {name: len(collection.ids) for name, collection in list(self._client.collections.items())}
+        many = [f"{name} holds {points:,} points" for name, points in sorted(sizes.items()) if points > MANY_POINTS]
+        if many:
+            self._warned.set()
+            log.warning("%s, which is slow embedded; run a Qdrant server and set QDRANT_URL", ", ".join(many))
 
     def tune(self, collection: str) -> None:
         """Switches a collection's database to a write-ahead log, synchronised at checkpoints: as safe for a killed process, far faster.
@@ -169,10 +191,15 @@ class EmbeddedClient(StoreClient):
         except sqlite3.Error as error:
             log.debug("embedded collection %s was not tuned: %s", collection, error)
 
-    def create_collection(self, collection_name: str, **kwargs: Any) -> bool:  # type: ignore[override]
-        created = super().create_collection(collection_name, **kwargs)
+    def create_collection(self, collection_name: str, *args: Any, **kwargs: Any) -> bool:
+        created = super().create_collection(collection_name, *args, **kwargs)
         self.tune(collection_name)
         return created
+
+    def upsert(self, *args: Any, **kwargs: Any) -> models.UpdateResult:
+        result = super().upsert(*args, **kwargs)
+        self.warn_of_size()
+        return result
 
     def close(self, grpc_grace: float | None = None, **kwargs: Any) -> None:
         with _opening:
@@ -183,6 +210,7 @@ class EmbeddedClient(StoreClient):
             if was_open and not left:
                 _embedded.pop(self.folder, None)
                 super().close(grpc_grace, **kwargs)
+            self._client = _Closed()
 
     def __del__(self) -> None:
         """Nothing: a handle that nobody holds any more must not close the store that others use."""

@@ -67,10 +67,14 @@ def _stored(client: QdrantClient, name: str) -> _Stored | None:
         return None
 
 
+def _names(client: QdrantClient) -> list[str]:
+    """The names of all collections, foreign ones included, sorted."""
+    return sorted(item.name for item in send("list collections", client.get_collections).collections)
+
+
 def stored_collections(client: QdrantClient) -> list[_Stored]:
     """All collections of ours, by name."""
-    names = sorted(item.name for item in send("list collections", client.get_collections).collections)
-    return [found for name in names if (found := _stored(client, name))]
+    return [found for name in _names(client) if (found := _stored(client, name))]
 
 
 def alias_targets(client: QdrantClient) -> dict[str, str]:
@@ -106,13 +110,15 @@ def open_target(
 
     Raises:
         SettingsChanged: the live collection was made with another recipe and `rebuild` was not asked for.
-        StoreError: the corpus has another root, or the alias points at a collection that is not ours.
+        StoreError: the corpus has another root, or the alias points at a collection that is not ours, or cannot be made.
     """
     alias = alias_name(corpus, recipe.strategy)
-    ours = [
-        found for found in stored_collections(client) if (found.corpus, found.strategy) == (corpus, recipe.strategy)
-    ]
-    for found in stored_collections(client):
+    names = _names(client)
+    stored = [found for name in names if (found := _stored(client, name))]
+    ours = [found for found in stored if (found.corpus, found.strategy) == (corpus, recipe.strategy)]
+    if alias in names:
+        raise StoreError(f"a collection {alias} is in the way: it has the name of the alias; rename or drop it")
+    for found in stored:
         if found.corpus == corpus and found.root != root:
             raise StoreError(
                 f"corpus {corpus!r} holds the documents below {found.root}, not those below {root}; "
@@ -129,8 +135,14 @@ def open_target(
     unfinished = [found for found in newest_first if found is not live and (live is None or found.build > live.build)]
     for found in unfinished:
         if found.recipe.fingerprint() == fingerprint:
+            if create:
+                # It may have been cut off between the collection and its indexes.
+                _create(client, found.name, corpus, root, recipe)
             return Target(corpus, recipe, found.name, alias, live=False, exists=True)
-    name = collection_name(corpus, recipe.strategy, max((found.build for found in ours), default=0) + 1)
+    # Above every number that is taken, by collections of others too.
+    taken = [parsed for other in names if (parsed := parse_collection(other))]
+    build = max((name.build for name in taken if name[:2] == (corpus, recipe.strategy)), default=0) + 1
+    name = collection_name(corpus, recipe.strategy, build)
     if create:
         _create(client, name, corpus, root, recipe)
     return Target(corpus, recipe, name, alias, live=False, exists=create)
@@ -149,6 +161,8 @@ def _live(client: QdrantClient, alias: str, ours: list[_Stored]) -> _Stored | No
 
 
 def _create(client: QdrantClient, name: str, corpus: str, root: str, recipe: Recipe) -> None:
+    """Makes the collection and its indexes, as far as they are missing."""
+
     def create() -> None:
         if not client.collection_exists(name):
             # Embedded, a folder that a crash left behind would come back to life with its points.

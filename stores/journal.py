@@ -11,6 +11,8 @@ from typing import Any
 
 from qdrant_client import models
 
+from stores.payloads import clean
+
 DONE, STARTED, WRITING, FAILED = "done", "started", "writing", "failed"
 
 
@@ -49,13 +51,13 @@ class JournalRow:
         payload = {
             "kind": "document",
             "doc_id": self.doc_id,
-            "uri": self.uri,
+            "uri": clean(self.uri),
             "content_hash": self.content_hash,
             "status": self.status,
             "chunk_ids": list(self.chunk_ids),
             "parent_ids": list(self.parent_ids),
             "attempts": self.attempts,
-            "error": self.error,
+            "error": clean(self.error),
             "run_id": self.run_id,
             "updated_at": self.updated_at,
         }

@@ -31,8 +31,8 @@ def clean(value: Any, depth: int = 0) -> Any:
     """
     if value is None or isinstance(value, bool):
         return value
-    if isinstance(value, np.generic):
-        return clean(value.item(), depth)
+    if isinstance(value, np.generic | np.ndarray):
+        return clean(value.tolist(), depth)
     if isinstance(value, str):
         return _SURROGATE.sub("\ufffd", value)
     if isinstance(value, int):
@@ -45,7 +45,10 @@ def clean(value: Any, depth: int = 0) -> Any:
         return clean(str(value))
     if isinstance(value, Mapping):
         return {clean(str(key)): clean(item, depth + 1) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
+    if isinstance(value, set | frozenset):
+        # Its order differs from process to process, and a payload that differs is written again.
+        value = sorted(value, key=lambda item: (type(item).__name__, str(item)))
+    if isinstance(value, list | tuple):
         return [clean(item, depth + 1) for item in value]
     return clean(str(value))
 
@@ -55,7 +58,7 @@ def chunk_payload(document: Document, chunk: Chunk, strategy: str, ingested_at: 
     return {
         "kind": "chunk",
         "text": chunk.text,
-        "context": chunk.context,
+        "context": clean(chunk.context),
         "doc_id": document.id,
         "parent_id": chunk.parent_id,
         "embedding_hash": text_hash(chunk.embedding_text),
@@ -76,7 +79,7 @@ def parent_payload(document: Document, parent: Parent, strategy: str, ingested_a
 
 def _place(document: Document, piece: Chunk | Parent, strategy: str, ingested_at: str) -> dict[str, Any]:
     return {
-        "source": document.uri,
+        "source": clean(document.uri),
         "title": clean(document.title),
         "headings": list(piece.headings),
         "start_char": piece.start_char,

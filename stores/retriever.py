@@ -6,7 +6,7 @@ fetched than asked for, grouped here, and all parents come in one request. It ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -100,7 +100,7 @@ class Retriever:
             expand: fetch the parents.
 
         Raises:
-            ValueError: the query is blank or the limit below 1.
+            ValueError: the query is blank, the limit below 1, or a filter has no value or one that is no text, whole number or bool.
             StoreError: there is no such collection, or the store failed.
             SettingError, ModelError: the collection's model cannot be used.
         """
@@ -180,9 +180,15 @@ def _filter(filters: Filters | None) -> models.Filter:
     conditions: list[Any] = [models.FieldCondition(key="kind", match=models.MatchValue(value="chunk"))]
     for name, value in (filters or {}).items():
         key = name if name in _TOP or name.startswith("metadata.") else f"metadata.{name}"
-        one = isinstance(value, str | int | bool)
-        match = models.MatchValue(value=value) if one else models.MatchAny(any=list(value))  # type: ignore[arg-type]
-        conditions.append(models.FieldCondition(key=key, match=match))
+        values = [value] if isinstance(value, str | int) or not isinstance(value, Sequence | Set) else list(value)
+        if not values:
+            raise ValueError(f"filter {name}: it names no value")
+        for one in values:
+            if not isinstance(one, str | int):
+                raise ValueError(f"filter {name}: {one!r} cannot be matched; it must be text, a whole number or a bool")
+        # Not MatchAny, which takes neither bools nor values of several types.
+        matches: list[Any] = [models.FieldCondition(key=key, match=models.MatchValue(value=one)) for one in values]
+        conditions.append(matches[0] if len(matches) == 1 else models.Filter(should=matches))
     return models.Filter(must=conditions)
 
 

@@ -99,6 +99,8 @@ class Writer:
     ) -> Outcome:
         """Brings the collection up to date with `documents`; ends early, after the sub-batch in hand, when `stop` is set.
 
+        A sub-batch that is done again one document at a time ends after the document in hand.
+
         Raises:
             StoreError, ModelError: nothing in this store or of this model would work; documents not tried are left as they are.
         """
@@ -106,7 +108,7 @@ class Writer:
         for batch in self._sub_batches(documents):
             if stop is not None and stop.is_set():
                 break
-            self._write_together(batch, outcome)
+            self._write_together(batch, outcome, stop)
             if progress:
                 progress(len(batch))
         return outcome
@@ -117,15 +119,14 @@ class Writer:
         Raises:
             StoreError: the store failed, or points that were deleted are still there.
         """
-        outcome = Outcome()
-        for row in rows:
-            points = [*row.chunk_ids, *row.parent_ids]
-            self._delete_ids(points)
-            outcome.deleted += len(points)
+        # No row says `done` of points that are going: if this is cut off and a document comes back as it was, it is written anew.
+        self._journal_rows([self._stamped(row, status=WRITING) for row in rows])
+        points = [id_ for row in rows for id_ in (*row.chunk_ids, *row.parent_ids)]
+        self._delete_ids(points)
         self._delete_ids([row.doc_id for row in rows])
         for row in rows:
             self.journal.pop(row.doc_id, None)
-        return outcome
+        return Outcome(deleted=len(points))
 
     def _sub_batches(self, documents: Sequence[Document]) -> Iterator[list[Document]]:
         """Documents together up to a bound; those that an earlier run did not finish alone, since one of them may have killed it."""
@@ -144,7 +145,7 @@ class Writer:
         if batch:
             yield batch
 
-    def _write_together(self, documents: list[Document], outcome: Outcome) -> None:
+    def _write_together(self, documents: list[Document], outcome: Outcome, stop: threading.Event | None) -> None:
         """A sub-batch; if anything in it fails, each of its documents alone."""
         rows = [self._start(document) for document in documents]
         self._journal_rows(rows)
@@ -158,7 +159,9 @@ class Writer:
                 self._record_failure(documents, error, outcome)
                 return
             for document in documents:
-                self._write_together([document], outcome)
+                if stop is not None and stop.is_set():
+                    return
+                self._write_together([document], outcome, stop)
             return
         outcome.attempted += len(documents)
         outcome.chunks += written.chunks
@@ -189,7 +192,10 @@ class Writer:
     def _attempt(self, documents: list[Document]) -> Outcome:
         """The work on a sub-batch whose attempts are journalled."""
         stamp = _now()
-        works = [self._work(chunked, stamp) for chunked in self._chunker.chunk(documents)]
+        chunked = self._chunker.chunk(documents)
+        if [one.document.id for one in chunked] != [document.id for document in documents]:
+            raise StoreError(f"the chunker gave {len(chunked)} results, not one for each of {len(documents)} documents")
+        works = [self._work(one, stamp) for one in chunked]
         stored = self._payloads([id_ for work in works for id_ in (*work.chunks, *work.parents) if id_ in work.known])
         self._journal_rows([self._writing(work) for work in works])
 
