@@ -29,6 +29,7 @@ from flows.settings import Settings
 from flows.sources import Entry, list_source
 from stores import (
     JournalRow,
+    Outcome,
     Plan,
     SettingsChanged,
     Target,
@@ -282,17 +283,23 @@ class Ingestion:
         own = self._strategies[name]
         wanted = [document for document in documents if document.uri in own.wanted]
         began, sent, cached = time.perf_counter(), own.tools.embedder.sent, own.tools.embedder.cached
+        outcome = Outcome()
         try:
-            outcome = own.writer.write(wanted, stop=self.stop, progress=lambda done: self.observer.advanced(name, done))
+            own.writer.write(
+                wanted,
+                stop=self.stop,
+                progress=lambda done: self.observer.advanced(name, done),
+                outcome=outcome,
+            )
         finally:
             own.report.seconds += time.perf_counter() - began
             own.report.embedded += own.tools.embedder.sent - sent
             own.report.cached += own.tools.embedder.cached - cached
-        own.report.documents += outcome.attempted
-        own.report.chunks += outcome.chunks
-        own.report.upserted += outcome.upserted
-        own.report.deleted += outcome.deleted
-        own.report.failed += outcome.failed
+            own.report.documents += outcome.attempted
+            own.report.chunks += outcome.chunks
+            own.report.upserted += outcome.upserted
+            own.report.deleted += outcome.deleted
+            own.report.failed += outcome.failed
 
     def failed(self, name: str, error: BaseException) -> None:
         """Marks a strategy as stopped by `error`; the others go on."""

@@ -1,14 +1,12 @@
-"""Reading and writing the journal's rows, and counting points."""
+"""Reading the journal's rows, and counting points."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 from qdrant_client import QdrantClient, models
 
 from stores.errors import StoreError
 from stores.journal import JournalRow
-from stores.transport import NotApplied, send
+from stores.transport import send
 
 # Embedded, every page sorts all ids again, so pages are large; a server takes this many small payloads in one answer.
 _PAGE = 10_000
@@ -47,28 +45,6 @@ def read_journal(client: QdrantClient, collection: str) -> dict[str, JournalRow]
             rows[row.doc_id] = row
         if offset is None:
             return rows
-
-
-def write_points(client: QdrantClient, collection: str, points: Sequence[models.PointStruct]) -> None:
-    """Upserts points and waits until they are applied. The caller keeps the request within the server's bounds.
-
-    Raises:
-        StoreError: they could not be stored.
-    """
-    send(
-        f"write {len(points)} points to {collection}",
-        lambda: confirmed(client.upsert(collection, points=list(points), wait=True)),
-    )
-
-
-def confirmed(result: models.UpdateResult | None) -> None:
-    """Checks that a write is applied: `wait_timeout` comes with HTTP 200.
-
-    Raises:
-        NotApplied: it is not.
-    """
-    if result is None or result.status != models.UpdateStatus.COMPLETED:
-        raise NotApplied(f"the write was taken but not applied ({result.status.value if result else 'no answer'})")
 
 
 def count_kind(client: QdrantClient, collection: str, kind: str) -> int:

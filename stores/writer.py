@@ -10,29 +10,30 @@ A document that fails takes nobody with it: a sub-batch that cannot be chunked o
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-from qdrant_client import QdrantClient, models
+from qdrant_client import QdrantClient
 
 from chunkers import Chunked, Chunker, Document
 from chunkers.models.base import Embedder, Vectors
-from stores import batches, payloads
+from stores import payloads
 from stores.changes import changes
 from stores.collections import Target
 from stores.errors import StoreError
 from stores.journal import DONE, FAILED, STARTED, WRITING, JournalRow
-from stores.journal_io import confirmed, write_points
-from stores.transport import send
+from stores.points import Points
 
 # Documents and characters of a sub-batch: what is chunked and embedded together, and done again one by one if it fails.
 DOCUMENTS = 32
 CHARACTERS = 1_000_000
-_IDS = 1000  # ids in one request
+
+log = logging.getLogger(__name__)
 
 Progress = Callable[[int], None]
 
@@ -86,8 +87,7 @@ class Writer:
         run_id: str,
         journal: dict[str, JournalRow] | None = None,
     ) -> None:
-        self._client = client
-        self._collection = target.collection
+        self._points = Points(client, target.collection)
         self.strategy = target.recipe.strategy
         self._chunker = chunker
         self._embedder = embedder
@@ -95,16 +95,27 @@ class Writer:
         self.journal: dict[str, JournalRow] = {} if journal is None else journal
 
     def write(
-        self, documents: Sequence[Document], *, stop: threading.Event | None = None, progress: Progress | None = None
+        self,
+        documents: Sequence[Document],
+        *,
+        stop: threading.Event | None = None,
+        progress: Progress | None = None,
+        outcome: Outcome | None = None,
     ) -> Outcome:
         """Brings the collection up to date with `documents`; ends early, after the sub-batch in hand, when `stop` is set.
 
         A sub-batch that is done again one document at a time ends after the document in hand.
 
+        Args:
+            documents: to be stored.
+            stop: ends the work early.
+            progress: told the number of documents done after each sub-batch.
+            outcome: counts what is done, so that it is known also when an error ends the work; a new one by default.
+
         Raises:
             StoreError, ModelError: nothing in this store or of this model would work; documents not tried are left as they are.
         """
-        outcome = Outcome()
+        outcome = Outcome() if outcome is None else outcome
         for batch in self._sub_batches(documents):
             if stop is not None and stop.is_set():
                 break
@@ -122,8 +133,8 @@ class Writer:
         # No row says `done` of points that are going: if this is cut off and a document comes back as it was, it is written anew.
         self._journal_rows([self._stamped(row, status=WRITING) for row in rows])
         points = [id_ for row in rows for id_ in (*row.chunk_ids, *row.parent_ids)]
-        self._delete_ids(points)
-        self._delete_ids([row.doc_id for row in rows])
+        self._points.delete(points)
+        self._points.delete([row.doc_id for row in rows])
         for row in rows:
             self.journal.pop(row.doc_id, None)
         return Outcome(deleted=len(points))
@@ -152,11 +163,15 @@ class Writer:
         try:
             written = self._attempt(documents)
         except Exception as error:
+            told = " ".join(str(error).split()) or type(error).__name__
             if getattr(error, "fatal", False):
-                self._record_failure(documents, error, None)
+                # No document's own fault: the attempt does not count against any of them.
+                self._record_failure(documents, told, attempts=-1)
                 raise
             if len(documents) == 1:
-                self._record_failure(documents, error, outcome)
+                self._record_failure(documents, told)
+                outcome.attempted += 1
+                outcome.failed.append((documents[0].uri, told))
                 return
             for document in documents:
                 if stop is not None and stop.is_set():
@@ -176,18 +191,14 @@ class Writer:
             row, status=STARTED, content_hash=document.content_hash, attempts=row.attempts + (0 if again else 1)
         )
 
-    def _record_failure(self, documents: Sequence[Document], error: Exception, outcome: Outcome | None) -> None:
-        told = " ".join(str(error).split()) or type(error).__name__
-        rows = [self._stamped(self.journal[document.id], status=FAILED, error=told) for document in documents]
+    def _record_failure(self, documents: Sequence[Document], told: str, *, attempts: int = 0) -> None:
+        rows = [self.journal[document.id] for document in documents]
+        failed = [self._stamped(row, status=FAILED, error=told, attempts=row.attempts + attempts) for row in rows]
         try:
-            self._journal_rows(rows)
-        except StoreError:
-            # The store is what failed. The rows say `started` or `writing`, which the next run takes up just the same.
-            if outcome is None:
-                return
-        if outcome is not None:
-            outcome.attempted += len(documents)
-            outcome.failed += [(document.uri, told) for document in documents]
+            self._journal_rows(failed)
+        except StoreError as error:
+            # It is the store that fails. The rows say `started` or `writing`, which the next run takes up just the same.
+            log.warning("the journal could not be told of a failure: %s", error)
 
     def _attempt(self, documents: list[Document]) -> Outcome:
         """The work on a sub-batch whose attempts are journalled."""
@@ -196,20 +207,22 @@ class Writer:
         if [one.document.id for one in chunked] != [document.id for document in documents]:
             raise StoreError(f"the chunker gave {len(chunked)} results, not one for each of {len(documents)} documents")
         works = [self._work(one, stamp) for one in chunked]
-        stored = self._payloads([id_ for work in works for id_ in (*work.chunks, *work.parents) if id_ in work.known])
+        stored = self._points.payloads(
+            [id_ for work in works for id_ in (*work.chunks, *work.parents) if id_ in work.known]
+        )
         self._journal_rows([self._writing(work) for work in works])
 
         todo = [(work, changes(work.known, work.chunks, work.parents, stored)) for work in works]
         embed = [(id_, work) for work, own in todo for id_ in own.embed]
         vectors = self._vectors([work.texts[id_] for id_, work in embed])
-        self._upsert(payloads.point(id_, work.parents[id_]) for work, own in todo for id_ in own.parents)
-        self._upsert(
+        self._points.upsert(payloads.point(id_, work.parents[id_]) for work, own in todo for id_ in own.parents)
+        self._points.upsert(
             payloads.point(id_, work.chunks[id_], vector.tolist())
             for (id_, work), vector in zip(embed, vectors, strict=True)
         )
-        self._overwrite_payloads({id_: work.chunks[id_] for work, own in todo for id_ in own.restamp})
+        self._points.overwrite_payloads({id_: work.chunks[id_] for work, own in todo for id_ in own.restamp})
         stale = [id_ for _, own in todo for id_ in own.delete]
-        self._delete_ids(stale)
+        self._points.delete(stale)
         self._journal_rows([self._done(work) for work in works])
         return Outcome(
             chunks=sum(len(work.chunks) for work in works),
@@ -249,60 +262,9 @@ class Writer:
             raise StoreError(f"{self._embedder.name} gave vectors of shape {vectors.shape} for {len(texts)} texts")
         return vectors
 
-    def _payloads(self, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """The payloads of those of `ids` that are stored."""
-        found: dict[str, dict[str, Any]] = {}
-        for part in _parts(ids):
-            records = send(
-                f"read points of {self._collection}",
-                lambda part=part: self._client.retrieve(self._collection, ids=part, with_payload=True),  # type: ignore[misc]
-            )
-            found.update({str(record.id): record.payload or {} for record in records})
-        return found
-
     def _journal_rows(self, rows: Sequence[JournalRow]) -> None:
-        self._upsert(row.as_point() for row in rows)
+        self._points.upsert(row.as_point() for row in rows)
         self.journal.update({row.doc_id: row for row in rows})
-
-    def _upsert(self, points: Iterator[models.PointStruct]) -> None:
-        for batch in batches.point_batches(points):
-            if len(batch) == 1 and batches.point_bytes(batch[0]) > batches.LARGEST_POINT:
-                raise StoreError(
-                    f"a point of {batches.point_bytes(batch[0]):,} bytes is larger than any request may be"
-                )
-            write_points(self._client, self._collection, batch)
-
-    def _overwrite_payloads(self, wanted: Mapping[str, dict[str, Any]]) -> None:
-        points = [payloads.point(id_, payload) for id_, payload in wanted.items()]
-        for batch in batches.point_batches(points):
-            operations = [
-                models.OverwritePayloadOperation(
-                    overwrite_payload=models.SetPayload(payload=point.payload or {}, points=[point.id])
-                )
-                for point in batch
-            ]
-
-            def overwrite(operations: list[Any] = operations) -> None:
-                for result in self._client.batch_update_points(self._collection, operations, wait=True):
-                    confirmed(result)
-
-            send(f"update payloads of {self._collection}", overwrite)
-
-    def _delete_ids(self, ids: Sequence[str]) -> None:
-        for part in _parts(ids):
-
-            def delete(part: list[str] = part) -> None:
-                confirmed(self._client.delete(self._collection, models.PointIdsList(points=part), wait=True))  # type: ignore[arg-type]
-
-            send(f"delete points of {self._collection}", delete)
-        left = self._payloads(ids)
-        if left:
-            raise StoreError(f"{len(left)} points of {self._collection} are still there after they were deleted")
-
-
-def _parts(ids: Sequence[str]) -> Iterator[list[str]]:
-    for begin in range(0, len(ids), _IDS):
-        yield list(ids[begin : begin + _IDS])
 
 
 def _now() -> str:

@@ -157,7 +157,9 @@ def test_a_fatal_error_stops_and_leaves_the_rest_untried(
     many = [document(f"{number:02}.md", "bad" if number == 0 else f"text {number}") for number in range(40)]
     with pytest.raises(ModelError, match="no vector"):
         writer.write(many)
-    assert len(read_journal(client, target.collection)) == 32
+    rows = read_journal(client, target.collection).values()
+    assert len(rows) == 32
+    assert {(row.status, row.attempts) for row in rows} == {(FAILED, 0)}
 
 
 def test_a_stop_ends_after_the_documents_in_hand(client: QdrantClient, target: Target, writer: Writer) -> None:
