@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from chunkers import STRATEGIES, Document, SettingError
+from chunkers.models import Embedder
 from flows import batches
 from flows.corpora import choose_corpus, rebase
 from flows.loading import LoadError, hash_file, load_document
@@ -141,6 +142,7 @@ class Ingestion:
         self.report.skipped = [(row.document, row.reason) for row in self.listing.skipped]
         self._cache = open_cache(settings)
         self._open.callback(self._cache.close)
+        self._embedders: dict[str, Embedder] = {}
         tools = {name: self._tools(name) for name in dict.fromkeys(request.strategies)}
         self._check_recipes(tools)
         self._strategies = {name: self._strategy(own) for name, own in tools.items()}
@@ -148,7 +150,7 @@ class Ingestion:
 
     def _tools(self, name: str) -> Tools:
         stored = None if self.request.rebuild else live_recipe(self._client, self.corpus, name)
-        return open_tools(name, self.settings, self._cache, stored)
+        return open_tools(name, self.settings, self._cache, stored, self._embedders)
 
     def _check_recipes(self, tools: dict[str, Tools]) -> None:
         """Opens every target without creating any, so that a refused one leaves no trace of the others."""
@@ -295,6 +297,8 @@ class Ingestion:
             own.report.seconds += time.perf_counter() - began
             own.report.embedded += own.tools.embedder.sent - sent
             own.report.cached += own.tools.embedder.cached - cached
+            if own.tools.context_writer:
+                own.report.fallbacks = own.tools.context_writer.fallbacks
             own.report.documents += outcome.attempted
             own.report.chunks += outcome.chunks
             own.report.upserted += outcome.upserted

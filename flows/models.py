@@ -14,6 +14,7 @@ from chunkers import Chunker, build_chunker
 from chunkers.models import (
     CachedContextWriter,
     CachedEmbedder,
+    Embedder,
     Endpoint,
     ModelCache,
     open_context_writer,
@@ -49,7 +50,9 @@ def open_cache(settings: Settings) -> ModelCache:
     return ModelCache(Path(settings.home) / "cache.sqlite")
 
 
-def open_tools(strategy: str, settings: Settings, cache: ModelCache, stored: Recipe | None) -> Tools:
+def open_tools(
+    strategy: str, settings: Settings, cache: ModelCache, stored: Recipe | None, embedders: dict[str, Embedder]
+) -> Tools:
     """Models, chunker and recipe of one strategy.
 
     Args:
@@ -57,6 +60,7 @@ def open_tools(strategy: str, settings: Settings, cache: ModelCache, stored: Rec
         settings: parameters and model names.
         cache: shared by all strategies.
         stored: the recipe of the live collection, if there is one and it is to be kept.
+        embedders: embedding models by name, shared by the strategies of a run; one that is missing is added.
 
     Raises:
         SettingError: a parameter or a model cannot be used.
@@ -68,7 +72,9 @@ def open_tools(strategy: str, settings: Settings, cache: ModelCache, stored: Rec
         embedding_model = stored.embedding_model
     if stored and llm_model == AUTO and stored.context_model:
         llm_model = stored.context_model
-    embedder = CachedEmbedder(open_embedder(embedding_model, endpoint), cache)
+    if embedding_model not in embedders:
+        embedders[embedding_model] = open_embedder(embedding_model, endpoint)
+    embedder = CachedEmbedder(embedders[embedding_model], cache)
     writer = None
     if strategy in USES_CONTEXT:
         writer = CachedContextWriter(open_context_writer(llm_model, endpoint), cache)

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from chunkers import Chunk
     from stores import CollectionInfo, Hit
 
-# Names listed in a table before the rest is only counted; `--json` has them all.
-LISTED = 20
+# Reasons listed, and documents named for each, before the rest is only counted; `--json` has them all.
+LISTED, NAMED = 10, 3
+# Documents named for each thing that a dry run would do.
+PLANNED = 50
 
 
 def ingest_report(console: Console, report: Report) -> None:
@@ -33,6 +35,10 @@ def ingest_report(console: Console, report: Report) -> None:
         _rows(console, f"failed in {name}", own.failed, style="red")
         if own.error:
             console.print(f"[red]{name} stopped:[/red] {escape(own.error)}", soft_wrap=True)
+        if own.fallbacks:
+            console.print(
+                f"[yellow]note:[/yellow] {name}: {own.fallbacks} contexts by the outline, not by {own.context_model}"
+            )
     failures = report.failures()
     if failures:
         console.print(f"[bold red]Failed:[/bold red] {escape('; '.join(failures))}", soft_wrap=True)
@@ -81,16 +87,22 @@ def _plan(console: Console, report: Report) -> None:
             (document, "every strategy" if len(names) == everywhere else ", ".join(names))
             for document, names in named.items()
         ]
-        _rows(console, kind, rows)
+        _rows(console, kind, rows, named=PLANNED)
 
 
-def _rows(console: Console, label: str, rows: Sequence[tuple[str, str]], style: str = "yellow") -> None:
-    for document, reason in rows[:LISTED]:
-        console.print(
-            f"[{style}]{label}:[/{style}] {escape(document)}: {escape(reason)}", soft_wrap=True, highlight=False
-        )
-    if len(rows) > LISTED:
-        console.print(f"[{style}]{label}:[/{style}] and {len(rows) - LISTED} more (--json lists all)")
+def _rows(
+    console: Console, label: str, rows: Sequence[tuple[str, str]], style: str = "yellow", named: int = NAMED
+) -> None:
+    """A line for each reason with the documents that have it."""
+    by_reason: dict[str, list[str]] = {}
+    for document, reason in rows:
+        by_reason.setdefault(reason, []).append(document)
+    for reason, documents in list(by_reason.items())[:LISTED]:
+        more = f" and {len(documents) - named:,} more" if len(documents) > named else ""
+        told = escape(", ".join(documents[:named]) + more)
+        console.print(f"[{style}]{label}:[/{style}] {told}: {escape(reason)}", soft_wrap=True, highlight=False)
+    if len(by_reason) > LISTED:
+        console.print(f"[{style}]{label}:[/{style}] and {len(by_reason) - LISTED} other reasons (--json lists all)")
 
 
 def hits(console: Console, found: Sequence[Hit]) -> None:

@@ -22,6 +22,7 @@ class StrategyReport:
         deleted: chunk and parent points deleted.
         embedded: texts sent to the embedding model, units that only decide boundaries included.
         cached: texts whose vector came from the cache.
+        fallbacks: contexts that the language model should have written and the outline wrote instead.
         failed: (document, error) for each document that could not be stored.
         seconds: time spent in this strategy's tasks.
         error: why the whole strategy stopped, or None.
@@ -37,6 +38,7 @@ class StrategyReport:
     deleted: int = 0
     embedded: int = 0
     cached: int = 0
+    fallbacks: int = 0
     failed: list[tuple[str, str]] = field(default_factory=list)
     seconds: float = 0.0
     error: str | None = None
@@ -54,6 +56,7 @@ class StrategyReport:
         }
         told: dict[str, Any] = {
             **counts,
+            "fallbacks": self.fallbacks,
             "failed": [{"document": document, "error": error} for document, error in self.failed],
             "seconds": round(self.seconds, 3),
             "error": self.error,
