@@ -67,13 +67,16 @@ def run_ingest(request: Request, settings: Settings, *, plain: bool, say: Say, q
     with observed(watcher), Ingestion(request, settings) as ingestion:
         watcher.ingestion = ingestion
         with progress or nullcontext():
-            if plain:
-                _run_plain(ingestion)
-            else:
-                with _server(settings, say):
-                    _run_flow(request)
-    assert watcher.report is not None
-    return watcher.report
+            try:
+                if plain:
+                    with PlainRunner(len(request.strategies)) as runner:
+                        run(ingestion, runner)
+                else:
+                    with _server(settings, say):
+                        _run_flow(request)
+            except KeyboardInterrupt:
+                ingestion.report.interrupted = True
+    return ingestion.report
 
 
 def _bars() -> Progress:
@@ -81,15 +84,9 @@ def _bars() -> Progress:
     return Progress(*columns, console=Console(stderr=True), transient=True)
 
 
-def _run_plain(ingestion: Ingestion) -> None:
-    with PlainRunner(len(ingestion.request.strategies)) as runner:
-        try:
-            run(ingestion, runner)
-        except KeyboardInterrupt:
-            return
-
-
 def _run_flow(request: Request) -> None:
+    from prefect.exceptions import TerminationSignal
+
     from flows.ingest import ingest
 
     try:
@@ -102,8 +99,9 @@ def _run_flow(request: Request) -> None:
             request.allow_deletes,
             return_state=True,
         )
-    except KeyboardInterrupt:
-        return
+    except TerminationSignal as signal:
+        # SIGTERM while Prefect has its own handler for it.
+        raise KeyboardInterrupt from signal
 
 
 @contextmanager
