@@ -1,8 +1,8 @@
 """How a run's documents are grouped into batches: a pure rule.
 
-A batch is one task per strategy, and a task costs Prefect's server some 40 ms of its processor, so their number is bounded whatever
-the size of the corpus: batches grow with it. They are bounded in bytes too, since a batch's documents are in memory together; a
-document larger than that is a batch of its own.
+A batch is one task per strategy, and a task costs Prefect's server some 40 ms of its processor, so their number does not grow with the
+number of documents: batches do. They are bounded in bytes too, since a batch's documents are in memory together, so a corpus of gigabytes
+has more of them; a document larger than the bound is a batch of its own.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ def ingest(
     with _clear_errors(as_json):
         settings = _settings(assignments)
         from chunkers import STRATEGIES
-        from flows.ingestion import Request
+        from flows.request import Request
 
         request = Request(source, corpus, tuple(strategy or STRATEGIES), rebuild, dry_run, allow_deletes)
         report = run_ingest(request, settings, plain=plain or dry_run, say=_say, quiet=as_json)

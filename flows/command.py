@@ -9,15 +9,19 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from http.client import HTTPException
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from flows.ingestion import Ingestion, Request
+from flows.ingestion import Ingestion
 from flows.observer import Observer, observed
 from flows.report import Report
+from flows.request import Request
 from flows.running import PlainRunner, run
-from flows.server import prefect_environment, private_server
+from flows.server import ServerError, prefect_environment, private_server
 from flows.settings import Settings
 
 Say = Callable[[str], None]
@@ -73,7 +77,7 @@ def run_ingest(request: Request, settings: Settings, *, plain: bool, say: Say, q
                         run(ingestion, runner)
                 else:
                     with _server(settings, say):
-                        _run_flow(request)
+                        _run_flow(request, ingestion)
             except KeyboardInterrupt:
                 ingestion.report.interrupted = True
     return ingestion.report
@@ -84,13 +88,13 @@ def _bars() -> Progress:
     return Progress(*columns, console=Console(stderr=True), transient=True)
 
 
-def _run_flow(request: Request) -> None:
+def _run_flow(request: Request, ingestion: Ingestion) -> None:
     from prefect.exceptions import TerminationSignal
 
     from flows.ingest import ingest
 
     try:
-        ingest(
+        state = ingest(
             request.source,
             request.corpus,
             list(request.strategies),
@@ -102,6 +106,8 @@ def _run_flow(request: Request) -> None:
     except TerminationSignal as signal:
         # SIGTERM while Prefect has its own handler for it.
         raise KeyboardInterrupt from signal
+    if not state.is_completed() and not ingestion.report.failures():
+        ingestion.report.error = state.message or "the flow run did not complete"
 
 
 @contextmanager
@@ -109,6 +115,7 @@ def _server(settings: Settings, say: Say) -> Iterator[None]:
     """The server that PREFECT_API_URL names, or a private one for this run."""
     named = os.environ.get("PREFECT_API_URL")
     if named:
+        _probe(named)
         os.environ.update(prefect_environment(named))
         say(f"Prefect server: {named}")
         yield
@@ -116,3 +123,17 @@ def _server(settings: Settings, say: Say) -> Iterator[None]:
     with private_server(settings.home, notify=say) as url:
         os.environ.update(prefect_environment(url, home=settings.home))
         yield
+
+
+def _probe(url: str) -> None:
+    """Raises ServerError where nothing answers at a Prefect server's address; any answer will do."""
+    try:
+        with urlopen(f"{url.rstrip('/')}/health", timeout=10):
+            return
+    except HTTPError:
+        return
+    except (OSError, ValueError, HTTPException) as error:
+        reason = getattr(error, "reason", error)
+        raise ServerError(
+            f"the Prefect server {url} does not answer ({reason}); start it, unset PREFECT_API_URL, or use --plain"
+        ) from error

@@ -31,10 +31,15 @@ def choose_corpus(listing: Listing, name: str | None, roots: Mapping[str, str]) 
     if name is not None:
         return check_corpus(name)
     if listing.partial:
-        around = [corpus for corpus, root in roots.items() if listing.root.is_relative_to(root)]
+        around = [corpus for corpus, root in roots.items() if _holds(root, listing.root)]
         if around:
             return max(around, key=lambda corpus: len(Path(roots[corpus]).parts))
     return corpus_slug(listing.root.name)
+
+
+def _holds(root: str, folder: Path) -> bool:
+    """Whether a listing of `root` would walk into `folder`: hidden folders are left out of it."""
+    return folder.is_relative_to(root) and not any(part.startswith(".") for part in folder.relative_to(root).parts)
 
 
 def rebase(listing: Listing, root: str | None) -> Listing:

@@ -9,21 +9,24 @@ what failed while everything else is stored.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from prefect import flow, task
+from prefect import flow, runtime, task
 from prefect.artifacts import create_table_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.futures import PrefectFuture
 from prefect.states import Cancelled, Completed, Failed
 from prefect.task_runners import ThreadPoolTaskRunner
+from pydantic import Field
 
 from chunkers import STRATEGIES, Document, ModelError, SettingError
-from flows.ingestion import Ingestion, Request
+from flows.ingestion import Ingestion
 from flows.observer import current
 from flows.report import Report
+from flows.request import Request
 from flows.running import Wait, run
 from flows.settings import Settings, SettingsError
 from flows.sources import Entry, SourceError
@@ -43,17 +46,27 @@ class PrefectRunner:
         self.ingestion = ingestion
         self.batches: dict[int, Sequence[Entry]] = {}
         self.documents: dict[int, list[Document]] = {}
+        self._started: list[PrefectFuture[Any]] = []
 
     def load(self, ingestion: Ingestion, batch: Sequence[Entry], number: int) -> list[Document]:
         # Only the batch in hand is kept: memory does not grow with the corpus.
         self.documents.clear()
+        self._started.clear()
         self.batches = {number: batch}
-        _outcome(load_batch.submit(ingestion.run_id, number))
+        _outcome(self._start(load_batch.submit(ingestion.run_id, number)))
         return self.documents[number]
 
     def write(self, ingestion: Ingestion, name: str, documents: Sequence[Document], number: int) -> Wait:
-        future = write_batch.submit(ingestion.run_id, name, number)
+        future = self._start(write_batch.submit(ingestion.run_id, name, number))
         return lambda: _outcome(future)
+
+    def drain(self) -> None:
+        for future in self._started:
+            future.wait()
+
+    def _start(self, future: PrefectFuture[Any]) -> PrefectFuture[Any]:
+        self._started.append(future)
+        return future
 
 
 # The runs under way in this process, by their id.
@@ -74,7 +87,7 @@ def load_batch(run_id: str, number: int) -> int:
 
 
 @task(name="write", task_run_name="{strategy}-{number}", cache_policy=NO_CACHE, persist_result=False)
-def write_batch(run_id: str, strategy: str, number: int) -> dict[str, int]:
+def write_batch(run_id: str, strategy: str, number: int) -> dict[str, int] | State[None]:
     """Chunks, embeds and stores a batch of documents under one strategy.
 
     Args:
@@ -83,7 +96,11 @@ def write_batch(run_id: str, strategy: str, number: int) -> dict[str, int]:
         number: the batch, from 1.
     """
     runner = _runs[run_id]
-    runner.ingestion.write(strategy, runner.documents[number])
+    try:
+        runner.ingestion.write(strategy, runner.documents[number])
+    except (StoreError, ModelError) as error:
+        # Expected kinds of failure are told in one line, without a traceback in the log.
+        return Failed(message=str(error))
     told = runner.ingestion.report.strategies[strategy]
     return {"documents": told.documents, "upserted": told.upserted, "failed": len(told.failed)}
 
@@ -91,7 +108,10 @@ def write_batch(run_id: str, strategy: str, number: int) -> dict[str, int]:
 def _outcome(future: PrefectFuture[Any]) -> None:
     """Waits for a task and raises what it raised. Its state is asked for only then: before, it may be an old one."""
     future.wait()
-    future.state.result(raise_on_failure=True)
+    state = future.state
+    if state.is_failed() and state.data is None:
+        raise StoreError(state.message or "the task failed")
+    state.result(raise_on_failure=True)
 
 
 @flow(
@@ -106,7 +126,7 @@ def ingest(
     strategies: list[StrategyName] | None = None,
     rebuild: bool = False,
     dry_run: bool = False,
-    allow_deletes: int = 0,
+    allow_deletes: Annotated[int, Field(ge=0)] = 0,
     overrides: dict[str, str] | None = None,
 ) -> State[None]:
     """Keeps one Qdrant collection per chunking strategy in step with a corpus.
@@ -121,9 +141,9 @@ def ingest(
         overrides: Settings for this run alone, by name, such as chunk_size.
     """
     observer = current()
-    request = Request(source, corpus, tuple(strategies or STRATEGIES), rebuild, dry_run, allow_deletes)
     try:
-        ingestion = observer.prepared(request) or Ingestion(request, Settings.load(overrides))
+        request = Request(source, corpus, tuple(strategies or STRATEGIES), rebuild, dry_run, allow_deletes)
+        ingestion = observer.prepared(request) or _open(request, Settings.load(overrides))
     except (SourceError, SettingError, SettingsError, StoreError, ModelError) as error:
         return Failed(message=str(error))
     with ingestion:
@@ -138,6 +158,17 @@ def ingest(
     if report.exit_status:
         return Failed(message=report.summary())
     return Completed(message=report.summary())
+
+
+def _open(request: Request, settings: Settings) -> Ingestion:
+    """A run of a deployment, or of somebody who calls the flow.
+
+    Raises:
+        SettingsError: a worker starts the flow in a temporary folder, where an embedded store would be lost.
+    """
+    if runtime.deployment.id and not settings.qdrant_url and "QUARRY_HOME" not in os.environ:
+        raise SettingsError("set QUARRY_HOME to an absolute folder, or QDRANT_URL, in the environment of the worker")
+    return Ingestion(request, settings)
 
 
 def _publish(report: Report) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from chunkers import Chunker, build_chunker
+from chunkers import Chunker, SettingError, build_chunker
 from chunkers.models import (
     CachedContextWriter,
     CachedEmbedder,
@@ -78,6 +78,11 @@ def open_tools(
     writer = None
     if strategy in USES_CONTEXT:
         writer = CachedContextWriter(open_context_writer(llm_model, endpoint), cache)
+    longest = embedder.max_input_tokens
+    if longest is not None and settings.chunk_size > longest:
+        raise SettingError(
+            "chunk_size", settings.chunk_size, f"at most {longest}, the longest input of {embedder.name}"
+        )
     chunker = build_chunker(
         strategy, embedder=embedder, context_writer=writer, **settings.strategy_parameters(strategy)
     )

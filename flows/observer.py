@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from flows.report import Report
 
 if TYPE_CHECKING:
-    from flows.ingestion import Ingestion, Request
+    from flows.ingestion import Ingestion
+    from flows.request import Request
 
 
 class Observer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,16 +15,22 @@ from flows.loading import load_document
 from flows.models import endpoint_of
 from flows.settings import Settings, SettingsError
 from flows.sources import SourceError, list_source
-from stores import Hit, Retriever, StoreError, connect, list_collections
+from stores import Hit, Retriever, StoreError, connect
+from stores.inventory import alias_targets
+from stores.names import parse_alias
 
 
 @contextmanager
 def open_store(settings: Settings) -> Iterator[QdrantClient]:
-    """The store that settings name, closed at the end.
+    """The store that settings name, closed at the end; an empty one in memory where nothing was ever stored.
 
     Raises:
         StoreError: it cannot be reached or opened.
     """
+    if not settings.qdrant_url and not (settings.home / "qdrant").exists():
+        # Asking a question makes no folders.
+        yield QdrantClient(":memory:")
+        return
     key = settings.qdrant_api_key.get_secret_value() if settings.qdrant_api_key else None
     client = connect(url=settings.qdrant_url, path=settings.home / "qdrant", api_key=key)
     try:
@@ -52,15 +59,10 @@ def find(
         raise SettingsError("the query is blank; write what to look for")
     if strategy is not None and strategy not in STRATEGIES:
         raise SettingError("strategy", strategy, f"one of {', '.join(STRATEGIES)}")
-    wanted: dict[str, str | list[str]] = {}
-    for assignment in filters:
-        name, found, value = assignment.partition("=")
-        if not found:
-            raise SettingsError(f"--filter {assignment}: it must be NAME=VALUE, such as source=guide.md")
-        wanted[name.strip()] = value.strip()
+    wanted = parse_filters(filters)
     with open_store(settings) as client:
-        live = [info for info in list_collections(client) if info.state == "live"]
-        corpora = sorted({info.corpus for info in live})
+        live = sorted(filter(None, map(parse_alias, alias_targets(client))))
+        corpora = sorted({name for name, _ in live})
         if corpus is None:
             if len(corpora) > 1:
                 raise StoreError(f"there are several corpora ({', '.join(corpora)}); choose one with --corpus")
@@ -68,11 +70,33 @@ def find(
                 raise StoreError("nothing is stored yet; `quarry ingest FOLDER` makes the first collections")
             corpus = corpora[0]
         if strategy is None:
-            stored = {info.strategy for info in live if info.corpus == corpus}
+            stored = {name for name_of_corpus, name in live if name_of_corpus == corpus}
             strategy = next((name for name in ("recursive", *STRATEGIES) if name in stored), "recursive")
             say(f"corpus {corpus}, strategy {strategy}")
         retriever = Retriever(client, corpus, endpoint=endpoint_of(settings))
         return retriever.search(query, strategy, limit=limit, filters=wanted or None)
+
+
+def parse_filters(assignments: Sequence[str]) -> dict[str, list[str | int | bool]]:
+    """Values by name from `NAME=VALUE`; several for one name are alternatives.
+
+    Front matter has numbers and truth values, which Qdrant tells apart from text, so a value that reads as one matches either.
+
+    Raises:
+        SettingsError: one is not NAME=VALUE.
+    """
+    wanted: dict[str, list[str | int | bool]] = {}
+    for assignment in assignments:
+        name, _, value = (part.strip() for part in assignment.partition("="))
+        if not name or not value:
+            raise SettingsError(f"--filter {assignment}: it must be NAME=VALUE, such as source=guide.md")
+        values = wanted.setdefault(name, [])
+        values.append(value)
+        if value in ("true", "false"):
+            values.append(value == "true")
+        elif re.fullmatch(r"-?[0-9]{1,18}", value):
+            values.append(int(value))
+    return wanted
 
 
 def chunk_file(settings: Settings, file: Path, strategies: Sequence[str]) -> dict[str, list[Chunk]]:

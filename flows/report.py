@@ -81,6 +81,7 @@ class Report:
         withheld: documents that vanished from the source but were not deleted.
         complete: whether the listing of the source was complete.
         interrupted: the run was stopped before its end.
+        error: what ended the run as a whole, or None.
     """
 
     corpus: str
@@ -92,11 +93,12 @@ class Report:
     withheld: int = 0
     complete: bool = True
     interrupted: bool = False
+    error: str | None = None
     dry_run: bool = False
 
     def failures(self) -> list[str]:
         """One phrase for each thing that failed; empty when all is done."""
-        told = []
+        told = [self.error] if self.error else []
         stopped = {name: own.error for name, own in self.strategies.items() if own.error}
         if stopped:
             reasons = "; ".join(f"{name} ({error})" for name, error in stopped.items())

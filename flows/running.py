@@ -12,10 +12,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Protocol, Self
 
-from chunkers import Document
+from chunkers import Document, ModelError
 from flows.ingestion import Ingestion
 from flows.report import Report
 from flows.sources import Entry
+from stores import StoreError
 
 Wait = Callable[[], None]
 
@@ -31,6 +32,10 @@ class Runner(Protocol):
         """Starts `ingestion.write(name, documents)`; what it returns waits for the end and raises what was raised."""
         ...
 
+    def drain(self) -> None:
+        """Waits for every step that was started, whatever becomes of it."""
+        ...
+
 
 class PlainRunner:
     """One thread a strategy, no Prefect."""
@@ -44,7 +49,7 @@ class PlainRunner:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        self.drain()
 
     def load(self, ingestion: Ingestion, batch: Sequence[Entry], number: int) -> list[Document]:
         return ingestion.load(batch)
@@ -53,12 +58,15 @@ class PlainRunner:
         future: Future[None] = self._threads.submit(ingestion.write, name, documents)
         return future.result
 
+    def drain(self) -> None:
+        self._threads.shutdown(wait=True, cancel_futures=True)
+
 
 def run(ingestion: Ingestion, runner: Runner) -> Report:
     """Runs `ingestion` to its end and returns its report.
 
     Raises:
-        KeyboardInterrupt and the like: after the strategies have ended the documents in hand; the report is with the observer.
+        KeyboardInterrupt and the like: after the strategies have ended the documents in hand.
     """
     report = ingestion.report
     ingestion.observer.report = report
@@ -76,10 +84,15 @@ def run(ingestion: Ingestion, runner: Runner) -> Report:
                 return report
         for name in ingestion.active():
             _isolated(ingestion, name, lambda name=name: ingestion.finish(name))  # type: ignore[misc]
-    except BaseException:
-        ingestion.stop.set()
-        report.interrupted = True
+    except (StoreError, ModelError, OSError) as error:
+        report.error = " ".join(str(error).split())
+    except BaseException as error:
+        report.interrupted = not isinstance(error, Exception)
         raise
+    finally:
+        # Whatever ended the run, the store is closed only when nobody writes to it any more.
+        ingestion.stop.set()
+        runner.drain()
     return report
 
 

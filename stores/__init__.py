@@ -6,9 +6,10 @@ Works without Prefect. `connect` gives a client, `Retriever` searches; the rest 
 from __future__ import annotations
 
 from stores.client import connect
-from stores.collections import Target, corpus_roots, finish_target, live_recipe, open_target
+from stores.collections import finish_target, make_target, open_target
 from stores.errors import SettingsChanged, StoreError
 from stores.info import CollectionInfo, list_collections
+from stores.inventory import Inventory, Target, choose_target, read_inventory
 from stores.journal import JournalRow
 from stores.journal_io import read_journal
 from stores.names import check_corpus, corpus_slug
@@ -20,6 +21,7 @@ from stores.writer import Outcome, Writer
 __all__ = [
     "CollectionInfo",
     "Hit",
+    "Inventory",
     "JournalRow",
     "Outcome",
     "ParentText",
@@ -31,13 +33,14 @@ __all__ = [
     "Target",
     "Writer",
     "check_corpus",
+    "choose_target",
     "connect",
-    "corpus_roots",
     "corpus_slug",
     "finish_target",
     "list_collections",
-    "live_recipe",
+    "make_target",
     "open_target",
     "plan_documents",
+    "read_inventory",
     "read_journal",
 ]

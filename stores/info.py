@@ -7,7 +7,7 @@ from typing import Any
 
 from qdrant_client import QdrantClient
 
-from stores.collections import alias_targets, stored_collections
+from stores.inventory import read_inventory
 from stores.journal import DONE
 from stores.journal_io import count_kind, read_journal
 from stores.names import alias_name
@@ -27,7 +27,7 @@ class CollectionInfo:
         embedding_model, dimensions, context_model, parameters: what it is made with.
         documents, chunks, parents: exact numbers of points.
         unfinished_documents: journal rows that are not done.
-        last_run: when a row was last written, ISO 8601.
+        last_run: when a run over this collection last ended, ISO 8601; None before the first did.
     """
 
     corpus: str
@@ -58,12 +58,12 @@ def list_collections(client: QdrantClient) -> list[CollectionInfo]:
     Raises:
         StoreError: the store cannot be read.
     """
-    targets = alias_targets(client)
-    builds = {found.name: found.build for found in stored_collections(client)}
+    inventory = read_inventory(client)
+    builds = {found.name: found.build for found in inventory.collections}
     infos = []
-    for found in sorted(stored_collections(client), key=lambda found: (found.corpus, found.strategy, found.build)):
+    for found in inventory.collections:
         alias = alias_name(found.corpus, found.strategy)
-        live = targets.get(alias)
+        live = inventory.aliases.get(alias)
         newer = found.build > builds.get(live or "", 0)
         rows = read_journal(client, found.name).values()
         infos.append(
@@ -83,7 +83,7 @@ def list_collections(client: QdrantClient) -> list[CollectionInfo]:
                 chunks=count_kind(client, found.name, "chunk"),
                 parents=count_kind(client, found.name, "parent"),
                 unfinished_documents=sum(row.status != DONE for row in rows),
-                last_run=max((row.updated_at for row in rows), default=None),
+                last_run=found.finished_at,
             )
         )
     return infos

@@ -14,8 +14,8 @@ from qdrant_client import QdrantClient, models
 
 from chunkers import SettingError
 from chunkers.models import Embedder, Endpoint, endpoint_from_environment, open_embedder
-from stores.collections import alias_targets, live_recipe
 from stores.errors import StoreError
+from stores.inventory import StoredCollection, alias_targets, stored_collection
 from stores.names import alias_name, parse_alias
 from stores.transport import send
 
@@ -108,16 +108,23 @@ class Retriever:
             raise ValueError("the query is blank")
         if limit < 1:
             raise ValueError(f"limit: {limit} cannot be used; it must be at least 1")
-        alias = alias_name(self.corpus, strategy)
-        vector = self._embedder_of(strategy).embed([query])[0].tolist()
-        best = self._best_by_parent(alias, vector, limit, _filter(filters))
-        parents = self._parents(alias, best) if expand else {}
+        # The alias is resolved once, so that a rebuild that moves it meanwhile cannot mix two collections in one answer.
+        found = self._live(strategy)
+        vector = self._embedder_of(found).embed([query])[0].tolist()
+        best = self._best_by_parent(found.name, vector, limit, _filter(filters))
+        parents = self._parents(found.name, best) if expand else {}
         return [_hit(point, parents) for point in best]
 
-    def _embedder_of(self, strategy: str) -> Embedder:
-        recipe = live_recipe(self._client, self.corpus, strategy)
-        if recipe is None:
-            raise StoreError(self._missing(strategy))
+    def _live(self, strategy: str) -> StoredCollection:
+        aliases = alias_targets(self._client)
+        target = aliases.get(alias_name(self.corpus, strategy))
+        found = stored_collection(self._client, target) if target else None
+        if found is None:
+            raise StoreError(self._missing(strategy, aliases))
+        return found
+
+    def _embedder_of(self, found: StoredCollection) -> Embedder:
+        recipe = found.recipe
         if self._embedder is not None:
             return self._embedder
         if recipe.embedding_model not in self._embedders:
@@ -130,8 +137,8 @@ class Retriever:
             )
         return embedder
 
-    def _missing(self, strategy: str) -> str:
-        there = sorted(filter(None, map(parse_alias, alias_targets(self._client))))
+    def _missing(self, strategy: str, aliases: Iterable[str]) -> str:
+        there = sorted(filter(None, map(parse_alias, aliases)))
         strategies = [name for corpus, name in there if corpus == self.corpus]
         corpora = sorted({corpus for corpus, _ in there})
         if strategies:
@@ -143,15 +150,15 @@ class Retriever:
         return f"there is no corpus {self.corpus!r} ({stored}); `quarry ingest SOURCE --corpus {self.corpus}` makes it"
 
     def _best_by_parent(
-        self, alias: str, vector: list[float], limit: int, condition: models.Filter
+        self, collection: str, vector: list[float], limit: int, condition: models.Filter
     ) -> list[models.ScoredPoint]:
         wanted = limit * _OVERFETCH
         while True:
             points = send(
-                f"search {alias}",
+                f"search {collection}",
                 lambda wanted=wanted: (
                     self._client.query_points(  # type: ignore[misc]
-                        alias, query=vector, query_filter=condition, limit=wanted, with_payload=True
+                        collection, query=vector, query_filter=condition, limit=wanted, with_payload=True
                     ).points
                 ),
             )
@@ -162,11 +169,13 @@ class Retriever:
                 return list(best.values())[:limit]
             wanted *= 2
 
-    def _parents(self, alias: str, points: Iterable[models.ScoredPoint]) -> dict[str, ParentText]:
+    def _parents(self, collection: str, points: Iterable[models.ScoredPoint]) -> dict[str, ParentText]:
         ids = [str(point.payload["parent_id"]) for point in points if point.payload and point.payload.get("parent_id")]
         if not ids:
             return {}
-        records = send(f"read parents of {alias}", lambda: self._client.retrieve(alias, ids=ids, with_payload=True))
+        records = send(
+            f"read parents of {collection}", lambda: self._client.retrieve(collection, ids=ids, with_payload=True)
+        )
         found = {}
         for record in records:
             payload = record.payload or {}

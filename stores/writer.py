@@ -24,8 +24,8 @@ from chunkers import Chunked, Chunker, Document
 from chunkers.models.base import Embedder, Vectors
 from stores import payloads
 from stores.changes import changes
-from stores.collections import Target
 from stores.errors import StoreError
+from stores.inventory import Target
 from stores.journal import DONE, FAILED, STARTED, WRITING, JournalRow
 from stores.points import Points
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from flows.ingestion import Ingestion, Request
+from flows.ingestion import Ingestion
 from flows.observer import Observer
 from flows.report import Report
+from flows.request import Request
 from flows.running import PlainRunner, run
 from flows.settings import Settings
 

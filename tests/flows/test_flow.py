@@ -12,7 +12,7 @@ import pytest
 from chunkers import STRATEGIES
 from flows.batches import TASK_RUNS
 from stores import StoreError, connect
-from stores.collections import alias_targets
+from stores.inventory import alias_targets
 from stores.writer import Writer
 from tests.flows.conftest import ingest as plain_ingest
 

@@ -11,14 +11,15 @@ import pytest
 
 from chunkers import STRATEGIES, ModelError, SettingError
 from chunkers.models import Vectors
-from flows.ingestion import Ingestion, Request
+from flows.ingestion import Ingestion
 from flows.observer import Observer
 from flows.report import Report
+from flows.request import Request
 from flows.running import PlainRunner, run
 from flows.settings import Settings
 from flows.sources import SourceError
 from stores import SettingsChanged, StoreError, connect, list_collections
-from stores.collections import alias_targets
+from stores.inventory import alias_targets
 from tests.flows.conftest import TEXTS, ingest
 
 

@@ -8,12 +8,14 @@ from stores import (
     StoreError,
     Target,
     Writer,
+    choose_target,
     finish_target,
     list_collections,
-    live_recipe,
     open_target,
+    read_inventory,
 )
-from stores.collections import INDEXED, alias_targets
+from stores.collections import INDEXED
+from stores.inventory import alias_targets
 from tests.stores.conftest import HashEmbedder, LineChunker, document, points, recipe
 
 
@@ -60,7 +62,7 @@ def test_the_alias_is_made_when_the_first_build_is_finished(client: QdrantClient
 
 def test_a_first_build_with_failures_is_shown_all_the_same(client: QdrantClient, target: Target) -> None:
     fill(client, target, "one")
-    finish_target(client, target, failed=1)
+    finish_target(client, target, lacking="1 documents failed")
     assert alias_targets(client)[target.alias] == target.collection
 
 
@@ -107,7 +109,7 @@ def test_a_rebuild_that_is_not_complete_does_not_move_the_alias(
     finish_target(client, target)
     rebuilt = open_target(client, corpus, "/docs", recipe(), rebuild=True)
     with pytest.raises(StoreError, match="is not complete"):
-        finish_target(client, rebuilt, failed=1)
+        finish_target(client, rebuilt, lacking="1 documents failed")
     assert alias_targets(client)[target.alias] == target.collection
 
 
@@ -121,7 +123,7 @@ def test_a_missing_point_is_noticed_before_the_alias_moves(client: QdrantClient,
 
 
 def test_a_dry_run_makes_nothing(client: QdrantClient, corpus: str) -> None:
-    target = open_target(client, corpus, "/docs", recipe(), create=False)
+    target = choose_target(read_inventory(client), corpus, "/docs", recipe())
     assert not target.exists
     assert not client.collection_exists(target.collection)
 
@@ -147,7 +149,7 @@ def test_a_corpus_whose_name_ends_alike_is_another(client: QdrantClient, corpus:
     finish_target(client, target)
     other = open_target(client, f"{corpus}-my", "/elsewhere", recipe())
     assert other.collection == f"{corpus}-my__recursive__1"
-    assert live_recipe(client, f"{corpus}-my", "recursive") is None
+    assert read_inventory(client).live(f"{corpus}-my", "recursive") is None
 
 
 def test_collections_of_others_are_not_listed(client: QdrantClient, corpus: str, target: Target) -> None:
