@@ -157,6 +157,21 @@ def test_search_filters_on_source_and_front_matter(source: Path) -> None:
         assert [hit["source"] for hit in hits] == ["notes/tea.md"]
 
 
+def test_search_filters_on_numbers_in_front_matter(source: Path) -> None:
+    (source / "paged.md").write_text("---\npages: 3\n---\nThree pages on pumps.")
+    ingest(source, "recursive")
+    hits = json.loads(quarry("search", "pump", "--filter", "pages=3", "--json").stdout)["hits"]
+    assert [hit["source"] for hit in hits] == ["paged.md"]
+
+
+def test_a_prefect_server_that_does_not_answer_is_one_clear_line(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
+    result = quarry("ingest", source, "--json")
+    assert result.exit_code == 1
+    assert "http://127.0.0.1:9/api does not answer" in str(told(result)["error"])
+    assert "Traceback" not in result.stderr
+
+
 def test_search_wants_a_choice_between_corpora(source: Path) -> None:
     ingest(source, "recursive")
     ingest(source / "notes", "recursive")
@@ -207,14 +222,14 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, env=os.environ, timeout=120, check=False)
 
 
-def test_commands_that_need_no_flow_import_no_prefect() -> None:
+def test_commands_that_need_no_flow_import_no_prefect(source: Path) -> None:
     code = (
         "import sys; from typer.testing import CliRunner; from flows.cli import app; "
-        "CliRunner().invoke(app, ['search', 'x']); CliRunner().invoke(app, ['ingest', '.', '--dry-run']); "
-        "print('prefect' in sys.modules)"
+        "codes = [CliRunner().invoke(app, args).exit_code for args in (['search', 'x'], ['ingest', '.', '--dry-run'])]; "
+        "print(codes, 'prefect' in sys.modules)"
     )
-    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert made.stdout == "False\n"
+    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=source)
+    assert made.stdout == "[1, 0] False\n"
 
 
 def test_plain_ends_quietly_and_without_noise_at_exit(source: Path) -> None:

@@ -130,3 +130,30 @@ def test_every_parameter_is_described_for_the_form() -> None:
     properties = ingest.parameters.properties
     assert all(len(field["description"]) > 20 for field in properties.values())
     assert properties["strategies"]["anyOf"][0]["items"]["enum"] == list(STRATEGIES)
+
+
+def test_an_interrupted_run_lets_the_strategies_end_the_documents_in_hand(
+    source: Path, prefect_server: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import signal
+    import threading
+
+    from flows.observer import Observer, observed
+
+    class InterruptsOnce(Observer):
+        fired = threading.Event()
+
+        def advanced(self, strategy: str, documents: int) -> None:
+            if not self.fired.is_set():
+                self.fired.set()
+                signal.raise_signal(signal.SIGINT)
+
+    for number in range(77):
+        (source / f"many-{number:02}.md").write_text(f"Document number {number}.")
+    with observed(InterruptsOnce()):
+        state = flow_run(source, strategies=["recursive", "sentence"])
+    assert state.is_cancelled()
+    assert "stopped before the end" in state.message
+    again = plain_ingest(source, "recursive", "sentence")
+    assert again.exit_status == 0
+    assert all(0 < own.unchanged < 80 for own in again.strategies.values())

@@ -418,3 +418,118 @@ def test_a_stopped_run_keeps_what_is_done_and_the_next_run_goes_on(source: Path)
     assert again.exit_status == 0
     assert again.strategies["recursive"].unchanged == done
     assert len(of_kind("docs__recursive", "document")) == 80
+
+
+def test_a_rebuild_of_an_emptied_source_leaves_readers_where_they_are(source: Path) -> None:
+    many(source, 17)
+    ingest(source, "fixed_size")
+    for file in source.rglob("*.*"):
+        file.unlink()
+    report = ingest(source, "fixed_size", rebuild=True)
+    assert (report.exit_status, report.withheld) == (1, 20)
+    assert "20 documents of the live collection are gone" in (report.strategies["fixed_size"].error or "")
+    with connect() as client:
+        assert alias_targets(client) == {"docs__fixed_size": "docs__fixed_size__1"}
+    assert ingest(source, "fixed_size", rebuild=True, allow_deletes=20).exit_status == 0
+    with connect() as client:
+        assert alias_targets(client) == {"docs__fixed_size": "docs__fixed_size__2"}
+
+
+def test_a_rebuild_from_an_incomplete_listing_leaves_readers_where_they_are(source: Path) -> None:
+    ingest(source, "recursive")
+    (source / "notes/tea.md").unlink()
+    (source / "notes").rmdir()
+    (source / "notes").symlink_to("/nowhere", target_is_directory=True)
+    report = ingest(source, "recursive", rebuild=True)
+    assert report.exit_status == 1
+    assert "the listing of the source is incomplete" in (report.strategies["recursive"].error or "")
+    with connect() as client:
+        assert alias_targets(client) == {"docs__recursive": "docs__recursive__1"}
+
+
+def test_a_rebuild_keeps_the_models_that_the_collection_names(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ingest(source, "recursive")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    report = ingest(source, "recursive", rebuild=True)
+    assert (report.exit_status, report.strategies["recursive"].embedding_model) == (0, "wordllama")
+
+
+def test_a_document_that_comes_back_after_a_cut_off_deletion_is_stored_again(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from stores.points import Points
+
+    ingest(source, "recursive")
+    text = (source / "log.txt").read_text()
+    (source / "log.txt").unlink()
+    delete, calls = Points.delete, []
+
+    def cut_off(self: Points, ids: Any) -> None:
+        calls.append(ids)
+        if len(calls) == 2:
+            raise StoreError("the store is gone")
+        delete(self, ids)
+
+    monkeypatch.setattr(Points, "delete", cut_off)
+    assert ingest(source, "recursive").exit_status == 1
+    monkeypatch.undo()
+    monkeypatch.setenv("QUARRY_HOME", str(source.parent / "home"))
+    (source / "log.txt").write_text(text)
+    assert ingest(source, "recursive").exit_status == 0
+    assert "log.txt" in {row["metadata"]["source"] for row in of_kind("docs__recursive", "chunk")}
+
+
+def test_a_document_that_once_failed_comes_after_all_others(source: Path, picky: Picky) -> None:
+    picky.refused = "pump"
+    ingest(source, "recursive")
+    picky.refused = ""
+    many(source, 3)
+    with Ingestion(Request(str(source), strategies=("recursive",)), Settings.load(), Observer()) as ingestion:
+        ingestion.plan()
+        (batch,) = ingestion.batches()
+    assert [entry.uri for entry in batch] == ["many-00.md", "many-01.md", "many-02.md", "guide.md"]
+
+
+def test_a_journal_that_cannot_be_read_stops_its_strategy_alone(source: Path) -> None:
+    ingest(source, "recursive", "sentence")
+    with connect() as client:
+        row = next(id_ for id_, (payload, _) in points("docs__sentence").items() if payload["kind"] == "document")
+        client.delete_payload("docs__sentence", ["status"], [row])
+    report = ingest(source, "recursive", "sentence")
+    assert "journal row" in (report.strategies["sentence"].error or "")
+    assert report.strategies["recursive"].error is None
+
+
+def test_a_fault_of_a_parser_is_that_document_s_failure(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from flows import ingestion as module
+
+    load = module.load_document
+
+    def odd(entry: Any, corpus: str) -> Any:
+        if entry.uri == "guide.md":
+            raise IndexError("odd text")
+        return load(entry, corpus)
+
+    monkeypatch.setattr(module, "load_document", odd)
+    report = ingest(source, "recursive")
+    assert report.unreadable == [("guide.md", "IndexError: odd text")]
+    assert report.strategies["recursive"].documents == 2
+
+
+def test_a_chunk_size_over_the_model_s_longest_input_is_refused(source: Path, picky: Picky) -> None:
+    picky.max_input_tokens = 100  # type: ignore[assignment]
+    with pytest.raises(SettingError, match="at most 100, the longest input of picky"):
+        ingest(source, "recursive")
+
+
+def test_a_failed_batch_counts_what_was_stored_before(source: Path, picky: Picky) -> None:
+    many(source, 77)
+    picky.refused, picky.fatal = "number 76", True
+    own = ingest(source, "recursive").strategies["recursive"]
+    assert own.error == "picky gave no vector"
+    assert (
+        own.documents
+        == len([row for row in of_kind("docs__recursive__1", "document") if row["status"] == "done"])
+        == 64
+    )

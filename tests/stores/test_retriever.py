@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from qdrant_client import QdrantClient, models
 
-from chunkers import SettingError
+from chunkers import Chunked, Document, SettingError
 from stores import Hit, Retriever, StoreError, Target, Writer, finish_target, open_target
 from tests.stores.conftest import HashEmbedder, LineChunker, document, recipe
 
@@ -89,8 +91,22 @@ def test_enough_parents_are_found_behind_many_chunks_of_one(client: QdrantClient
     writer = Writer(client, target, OneParent(parents=True), HashEmbedder(), "run")
     writer.write([document(f"{number}.md", f"word {number}\nother {number}") for number in range(30)])
     finish_target(client, target)
-    hits: list[Hit] = Retriever(client, corpus, embedder=HashEmbedder()).search("x", "semantic_parent_child", limit=30)
+    retriever = Retriever(client, corpus, embedder=HashEmbedder())
+    hits: list[Hit] = retriever.search("x", "semantic_parent_child", limit=30)
     assert len({hit.source for hit in hits}) == 30
+
+    # One parent with more children like the query than are fetched at first.
+    class OneLargeParent(OneParent):
+        def chunk(self, documents: Sequence[Document]) -> list[Chunked]:
+            (made,) = super().chunk(documents)
+            parent = made.parents[0]
+            return [Chunked(made.document, [replace(one, parent_id=parent.id) for one in made.chunks], [parent])]
+
+    crowd = [document("crowd.md", "\n".join(["word 0"] * 40))]
+    Writer(client, target, OneLargeParent(parents=True), HashEmbedder(), "run").write(crowd)
+    hits = retriever.search("word 0", "semantic_parent_child", limit=5)
+    assert len(hits) == 5
+    assert sum(hit.source == "crowd.md" for hit in hits) == 1
 
 
 @pytest.mark.parametrize("query", ["", "  \n"])
