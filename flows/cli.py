@@ -6,8 +6,10 @@ object goes to standard output and everything else to standard error.
 
 from __future__ import annotations
 
+import io
 import json
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,12 +39,27 @@ SetOption = Annotated[
         "--set", metavar="NAME=VALUE", help="A setting for this run alone, such as chunk_size=256. Repeatable."
     ),
 ]
-CorpusOption = Annotated[str | None, typer.Option("--corpus", help="The corpus's name.")]
+CorpusOption = Annotated[
+    str | None, typer.Option("--corpus", help="The corpus's name; that of the source's folder, or the only one stored.")
+]
+STRATEGY_HELP = (
+    "One of fixed_size, recursive, sentence, semantic, contextual_retrieval, semantic_parent_child; "
+    "all six by default. Repeatable."
+)
 
 
 def main() -> None:
     """The console script."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal or a log file with a narrow encoding shows `?` for what it has no place for, and stops nothing.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     app()
+
+
+def _print_json(told: dict[str, Any]) -> None:
+    """One object on standard output, whatever that can encode."""
+    print(json.dumps(told, ensure_ascii=(sys.stdout.encoding or "").lower() not in ("utf-8", "utf8")))
 
 
 def _say(message: str) -> None:
@@ -53,7 +70,7 @@ def _fail(message: str, status: int, as_json: bool) -> NoReturn:
     line = " ".join(message.split())
     _err.print(f"quarry: {line}", style="red", markup=False, highlight=False, soft_wrap=True)
     if as_json:
-        print(json.dumps({"error": line}, ensure_ascii=False))
+        _print_json({"error": line})
     raise typer.Exit(status)
 
 
@@ -78,7 +95,13 @@ def _clear_errors(as_json: bool) -> Iterator[None]:
 
 
 def _settings(assignments: list[str] | None) -> Settings:
-    from flows.settings import Settings, SettingsError
+    from flows.settings import Settings
+
+    return Settings.load(_overrides(assignments))
+
+
+def _overrides(assignments: list[str] | None) -> dict[str, str]:
+    from flows.settings import SettingsError
 
     overrides = {}
     for assignment in assignments or []:
@@ -86,7 +109,7 @@ def _settings(assignments: list[str] | None) -> Settings:
         if not found:
             raise SettingsError(f"--set {assignment}: it must be NAME=VALUE, such as chunk_size=256")
         overrides[name.strip()] = value.strip()
-    return Settings.load(overrides)
+    return overrides
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
@@ -97,7 +120,7 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:
 def ingest(
     source: Annotated[str, typer.Argument(help="A folder, a file or a quoted glob of markdown and text files.")],
     corpus: CorpusOption = None,
-    strategy: Annotated[list[str] | None, typer.Option(help="A strategy; all six by default. Repeatable.")] = None,
+    strategy: Annotated[list[str] | None, typer.Option(help=STRATEGY_HELP)] = None,
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Build new collections beside the live ones and switch at the end.")
     ] = False,
@@ -121,9 +144,9 @@ def ingest(
         from flows.request import Request
 
         request = Request(source, corpus, tuple(strategy or STRATEGIES), rebuild, dry_run, allow_deletes)
-        report = run_ingest(request, settings, plain=plain or dry_run, say=_say, quiet=as_json)
+        report = run_ingest(request, settings, _overrides(assignments), plain=plain or dry_run, say=_say, quiet=as_json)
     if as_json:
-        print(json.dumps(report.as_json(), ensure_ascii=False))
+        _print_json(report.as_json())
     else:
         ingest_report(Console(), report)
     raise typer.Exit(INTERRUPTED if report.interrupted else report.exit_status)
@@ -133,7 +156,9 @@ def ingest(
 def search(
     query: Annotated[str, typer.Argument(help="What to look for.")],
     corpus: CorpusOption = None,
-    strategy: Annotated[str | None, typer.Option(help="The strategy whose collection is searched.")] = None,
+    strategy: Annotated[
+        str | None, typer.Option(help="The strategy whose collection is searched; recursive where it is stored.")
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", "-k", min=1, help="Hits at most.")] = 5,
     filters: Annotated[
         list[str] | None,
@@ -150,7 +175,7 @@ def search(
 
         found = find(settings, query, corpus=corpus, strategy=strategy, limit=limit, filters=filters or [], say=_say)
     if as_json:
-        print(json.dumps({"hits": [hit.as_json() for hit in found]}, ensure_ascii=False))
+        _print_json({"hits": [hit.as_json() for hit in found]})
     else:
         hits(Console(), found)
 
@@ -161,13 +186,13 @@ def status(as_json: JsonOption = False) -> None:
     from flows.render import collections
 
     with _clear_errors(as_json):
-        from flows.queries import open_store
+        from flows.places import open_store
         from stores import list_collections
 
-        with open_store(_settings(None)) as client:
+        with open_store(_settings(None), create=False) as client:
             found = list_collections(client)
     if as_json:
-        print(json.dumps({"collections": [info.as_json() for info in found]}, ensure_ascii=False))
+        _print_json({"collections": [info.as_json() for info in found]})
     else:
         collections(Console(), found)
 
@@ -175,7 +200,7 @@ def status(as_json: JsonOption = False) -> None:
 @app.command()
 def chunk(
     file: Annotated[Path, typer.Argument(help="A markdown or text file.")],
-    strategy: Annotated[list[str] | None, typer.Option(help="A strategy; all six by default. Repeatable.")] = None,
+    strategy: Annotated[list[str] | None, typer.Option(help=STRATEGY_HELP)] = None,
     assignments: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -189,12 +214,7 @@ def chunk(
 
         found = chunk_file(settings, file, tuple(strategy or STRATEGIES))
     if as_json:
-        print(
-            json.dumps(
-                {"strategies": {name: [_chunk_json(one) for one in own] for name, own in found.items()}},
-                ensure_ascii=False,
-            )
-        )
+        _print_json({"strategies": {name: [_chunk_json(one) for one in own] for name, own in found.items()}})
         return
     console = Console()
     for name, own in found.items():

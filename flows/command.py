@@ -53,12 +53,15 @@ class Watcher(Observer):
         self._say(message)
 
 
-def run_ingest(request: Request, settings: Settings, *, plain: bool, say: Say, quiet: bool) -> Report:
+def run_ingest(
+    request: Request, settings: Settings, overrides: dict[str, str], *, plain: bool, say: Say, quiet: bool
+) -> Report:
     """Runs `request` and returns its report, also after an interruption.
 
     Args:
         request: what to do.
         settings: parameters, models, places.
+        overrides: what in them was given for this run alone, for Prefect's record of it.
         plain: without Prefect.
         say: prints a line for a person.
         quiet: no progress bars.
@@ -77,7 +80,7 @@ def run_ingest(request: Request, settings: Settings, *, plain: bool, say: Say, q
                         run(ingestion, runner)
                 else:
                     with _server(settings, say):
-                        _run_flow(request, ingestion)
+                        _run_flow(request, overrides, ingestion)
             except KeyboardInterrupt:
                 ingestion.report.interrupted = True
     return ingestion.report
@@ -88,19 +91,21 @@ def _bars() -> Progress:
     return Progress(*columns, console=Console(stderr=True), transient=True)
 
 
-def _run_flow(request: Request, ingestion: Ingestion) -> None:
+def _run_flow(request: Request, overrides: dict[str, str], ingestion: Ingestion) -> None:
     from prefect.exceptions import TerminationSignal
 
     from flows.ingest import ingest
 
     try:
         state = ingest(
-            request.source,
-            request.corpus,
+            # As anybody would have to give it to repeat the run from elsewhere.
+            os.path.abspath(os.path.expanduser(request.source)),
+            ingestion.corpus,
             list(request.strategies),
             request.rebuild,
             request.dry_run,
             request.allow_deletes,
+            overrides or None,
             return_state=True,
         )
     except TerminationSignal as signal:

@@ -40,6 +40,10 @@ def split_front_matter(text: str) -> tuple[dict[str, Any], int, str | None]:
         found = yaml.load(inner, Loader=_Loader)
     except RecursionError:
         return {}, 0, "nested too deeply"
+    except yaml.MarkedYAMLError as error:
+        line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        reason = " ".join((error.problem or error.context or "it cannot be parsed").split())
+        return {}, 0, f"bad YAML: {reason[:_LONGEST_REASON]}{line}"
     except Exception as error:  # PyYAML answers odd values with KeyError, IndexError, AttributeError and others.
         return {}, 0, "bad YAML: " + " ".join(str(error).split())[:_LONGEST_REASON]
     if not isinstance(found, dict):

@@ -6,8 +6,8 @@ neither persisted nor hashed. The final state is computed from the report's coun
 what failed while everything else is stored.
 """
 
-from __future__ import annotations
-
+# No postponed annotations here: Prefect reads the flow's parameters, in other modules and processes, too, where names of this module
+# are not known.
 import logging
 import os
 from collections.abc import Sequence

@@ -14,21 +14,24 @@ import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Self
 
 from chunkers import Document, SettingError
 from chunkers.ids import document_id
-from chunkers.models import Embedder
+from chunkers.models import Embedder, ModelCache
 from flows import batches
 from flows.corpora import choose_corpus, rebase
 from flows.loading import LoadError, hash_file, load_document
-from flows.models import Tools, open_cache, open_tools
+from flows.models import Tools, open_tools
 from flows.observer import Observer, current
+from flows.places import open_store
 from flows.report import Report
 from flows.request import Request
 from flows.settings import Settings
-from flows.sources import Entry, list_source
+from flows.sources import Entry, SourceError, list_source
 from flows.strategy_run import StrategyRun
 from stores import (
     JournalRow,
@@ -37,7 +40,6 @@ from stores import (
     StoreError,
     Target,
     choose_target,
-    connect,
     make_target,
     plan_documents,
     read_inventory,
@@ -86,9 +88,7 @@ class Ingestion:
     def _prepare(self) -> None:
         request, settings = self.request, self.settings
         listing = list_source(request.source, home=settings.home)
-        key = settings.qdrant_api_key.get_secret_value() if settings.qdrant_api_key else None
-        self._client = connect(url=settings.qdrant_url, path=settings.home / "qdrant", api_key=key)
-        self._open.callback(self._client.close)
+        self._client = self._open.enter_context(open_store(settings, create=not request.dry_run))
         self._inventory = read_inventory(self._client)
         roots = self._inventory.roots()
         self.corpus = choose_corpus(listing, request.corpus, roots)
@@ -99,8 +99,13 @@ class Ingestion:
             self.corpus, str(self.listing.root), complete=self.listing.complete, dry_run=request.dry_run
         )
         self.report.skipped = [(row.document, row.reason) for row in self.listing.skipped]
-        self._cache = open_cache(settings)
-        self._open.callback(self._cache.close)
+        if not listing.entries and self.corpus not in roots:
+            raise SourceError(
+                f"{request.source}: it holds no markdown or text files, so there is nothing to make a corpus of"
+            )
+        # A dry run leaves nothing behind, and embeds nothing either.
+        home = Path(self._open.enter_context(TemporaryDirectory())) if request.dry_run else settings.home
+        self._cache = self._open.enter_context(ModelCache(home / "cache.sqlite"))
         self._embedders: dict[str, Embedder] = {}
         tools = {name: self._tools(name) for name in dict.fromkeys(request.strategies)}
         targets = self._targets(tools)

@@ -8,7 +8,6 @@ models cannot be compared.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from chunkers import Chunker, SettingError, build_chunker
 from chunkers.models import (
@@ -43,11 +42,6 @@ def endpoint_of(settings: Settings) -> Endpoint | None:
         return None
     key = settings.openai_api_key.get_secret_value() if settings.openai_api_key else None
     return Endpoint(api_key=key, base_url=settings.openai_base_url)
-
-
-def open_cache(settings: Settings) -> ModelCache:
-    """The cache of vectors and contexts below the home folder."""
-    return ModelCache(Path(settings.home) / "cache.sqlite")
 
 
 def open_tools(

@@ -3,40 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-
-from qdrant_client import QdrantClient
 
 from chunkers import STRATEGIES, Chunk, SettingError, build_chunker
 from chunkers.models import open_context_writer, open_embedder
 from flows.loading import load_document
 from flows.models import endpoint_of
+from flows.places import open_store
 from flows.settings import Settings, SettingsError
 from flows.sources import SourceError, list_source
-from stores import Hit, Retriever, StoreError, connect
+from stores import Hit, Retriever, StoreError
 from stores.inventory import alias_targets
 from stores.names import parse_alias
-
-
-@contextmanager
-def open_store(settings: Settings) -> Iterator[QdrantClient]:
-    """The store that settings name, closed at the end; an empty one in memory where nothing was ever stored.
-
-    Raises:
-        StoreError: it cannot be reached or opened.
-    """
-    if not settings.qdrant_url and not (settings.home / "qdrant").exists():
-        # Asking a question makes no folders.
-        yield QdrantClient(":memory:")
-        return
-    key = settings.qdrant_api_key.get_secret_value() if settings.qdrant_api_key else None
-    client = connect(url=settings.qdrant_url, path=settings.home / "qdrant", api_key=key)
-    try:
-        yield client
-    finally:
-        client.close()
 
 
 def find(
@@ -60,12 +39,12 @@ def find(
     if strategy is not None and strategy not in STRATEGIES:
         raise SettingError("strategy", strategy, f"one of {', '.join(STRATEGIES)}")
     wanted = parse_filters(filters)
-    with open_store(settings) as client:
+    with open_store(settings, create=False) as client:
         live = sorted(filter(None, map(parse_alias, alias_targets(client))))
         corpora = sorted({name for name, _ in live})
         if corpus is None:
             if len(corpora) > 1:
-                raise StoreError(f"there are several corpora ({', '.join(corpora)}); choose one with --corpus")
+                raise SettingsError(f"there are several corpora ({', '.join(corpora)}); choose one with --corpus")
             if not corpora:
                 raise StoreError("nothing is stored yet; `quarry ingest FOLDER` makes the first collections")
             corpus = corpora[0]

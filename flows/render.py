@@ -33,8 +33,6 @@ def ingest_report(console: Console, report: Report) -> None:
     _rows(console, "note", report.notes)
     for name, own in report.strategies.items():
         _rows(console, f"failed in {name}", own.failed, style="red")
-        if own.error:
-            console.print(f"[red]{name} stopped:[/red] {escape(own.error)}", soft_wrap=True)
         if own.fallbacks:
             console.print(
                 f"[yellow]note:[/yellow] {name}: {own.fallbacks} contexts by the outline, not by {own.context_model}"
@@ -72,10 +70,9 @@ def _plan(console: Console, report: Report) -> None:
     table.add_column("strategy", no_wrap=True)
     for kind in kinds:
         table.add_column(kind, justify="right")
-    table.add_column("collection")
     for name, own in report.strategies.items():
         planned = own.planned or {}
-        table.add_row(name, *(f"{len(planned.get(kind, [])):,}" for kind in kinds), own.collection)
+        table.add_row(name, *(f"{len(planned.get(kind, [])):,}" for kind in kinds))
     console.print(table)
     for kind in ("new", "changed", "unfinished", "vanished", "withheld"):
         named: dict[str, list[str]] = {}
@@ -149,13 +146,15 @@ def collections(console: Console, found: Sequence[CollectionInfo]) -> None:
         models = f"embeddings by {embedding}" + (f", contexts by {context}" if context else "")
         console.print(f"{models}: {escape(', '.join(names))}", soft_wrap=True, highlight=False)
     for info in found:
+        if info.error:
+            console.print(f"[red]{escape(info.error)}[/red]", soft_wrap=True, highlight=False)
         if info.unfinished_documents:
             console.print(f"[yellow]{info.collection}: {info.unfinished_documents} documents are not done[/yellow]")
 
 
 def chunks(console: Console, strategy: str, found: Sequence[Chunk]) -> None:
     """The chunks of one file under one strategy."""
-    console.rule(f"{strategy}: {len(found)} chunks")
+    console.rule(f"{strategy}: {len(found)} chunk{'s' if len(found) != 1 else ''}")
     for chunk in found:
         place = " > ".join(chunk.headings)
         console.print(

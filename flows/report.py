@@ -105,17 +105,19 @@ class Report:
             told.append(f"{len(stopped)} of {len(self.strategies)} strategies failed: {reasons}")
         failed = {name: len(own.failed) for name, own in self.strategies.items() if own.failed}
         if failed:
-            told.append("documents failed: " + ", ".join(f"{count} in {name}" for name, count in failed.items()))
+            counts = ", ".join(f"{count} in {name}" for name, count in failed.items())
+            rows = [row for own in self.strategies.values() for row in own.failed]
+            told.append(f"documents failed: {counts}: {_examples(rows)}")
         if self.unreadable:
-            told.append(
-                f"{len(self.unreadable)} files could not be read"
-                if len(self.unreadable) > 1
-                else "1 file could not be read"
-            )
+            files = "1 file" if len(self.unreadable) == 1 else f"{len(self.unreadable)} files"
+            told.append(f"{files} could not be read: {_examples(self.unreadable)}")
         if not self.complete:
             told.append("the listing of the source is incomplete")
         if self.withheld:
-            told.append(f"{self.withheld} deletions withheld")
+            told.append(
+                f"{self.withheld} deletions withheld: so many documents are gone from the source that it may not be whole; "
+                f"--allow-deletes {self.withheld} lets them go"
+            )
         if self.interrupted:
             told.append("stopped before the end; the next run goes on")
         return told
@@ -128,7 +130,8 @@ class Report:
     def summary(self) -> str:
         """One line for a state message."""
         documents = max((own.documents for own in self.strategies.values()), default=0)
-        done = f"{len(self.strategies)} strategies, {documents} documents"
+        strategies = "1 strategy" if len(self.strategies) == 1 else f"{len(self.strategies)} strategies"
+        done = f"{strategies}, {documents} documents"
         return "; ".join(self.failures()) or done
 
     def as_json(self) -> dict[str, Any]:
@@ -144,3 +147,9 @@ class Report:
             "withheld": self.withheld,
             "failures": self.failures(),
         }
+
+
+def _examples(rows: list[tuple[str, str]], most: int = 3) -> str:
+    """The first few documents with their reasons."""
+    named = [f"{document} ({reason})" for document, reason in dict(rows).items()]
+    return ", ".join(named[:most]) + (f" and {len(named) - most} more" if len(named) > most else "")

@@ -32,6 +32,7 @@ class SettingsChanged(StoreError):
             aliases.setdefault(", ".join(phrases), []).append(alias)
         told = "; ".join(f"{what} (in {', '.join(names)})" for what, names in aliases.items())
         super().__init__(
-            f"stored collections were made with other settings: {told}. Set them back, or use --rebuild to build new collections "
-            "beside the live ones"
+            f"stored collections were made with other settings: {told}. Ask for the stored settings again (by variable or "
+            "--set, and with --strategy where they are not the same for all), or use --rebuild to build new collections beside the "
+            "live ones"
         )

@@ -7,8 +7,9 @@ from typing import Any
 
 from qdrant_client import QdrantClient
 
+from stores.errors import StoreError
 from stores.inventory import read_inventory
-from stores.journal import DONE
+from stores.journal import DONE, JournalRow
 from stores.journal_io import count_kind, read_journal
 from stores.names import alias_name
 
@@ -27,6 +28,7 @@ class CollectionInfo:
         embedding_model, dimensions, context_model, parameters: what it is made with.
         documents, chunks, parents: exact numbers of points.
         unfinished_documents: journal rows that are not done.
+        error: why the journal cannot be read, or None.
         last_run: when a run over this collection last ended, ISO 8601; None before the first did.
     """
 
@@ -45,6 +47,7 @@ class CollectionInfo:
     chunks: int
     parents: int
     unfinished_documents: int
+    error: str | None
     last_run: str | None
 
     def as_json(self) -> dict[str, Any]:
@@ -65,7 +68,10 @@ def list_collections(client: QdrantClient) -> list[CollectionInfo]:
         alias = alias_name(found.corpus, found.strategy)
         live = inventory.aliases.get(alias)
         newer = found.build > builds.get(live or "", 0)
-        rows = read_journal(client, found.name).values()
+        try:
+            rows, error = read_journal(client, found.name).values(), None
+        except StoreError as unreadable:
+            rows, error = dict[str, JournalRow]().values(), str(unreadable)
         infos.append(
             CollectionInfo(
                 corpus=found.corpus,
@@ -83,6 +89,7 @@ def list_collections(client: QdrantClient) -> list[CollectionInfo]:
                 chunks=count_kind(client, found.name, "chunk"),
                 parents=count_kind(client, found.name, "parent"),
                 unfinished_documents=sum(row.status != DONE for row in rows),
+                error=error,
                 last_run=found.finished_at,
             )
         )

@@ -257,3 +257,24 @@ def test_a_prefect_run_reports_what_a_plain_run_reports(
     assert flow == plain
     assert "starting a private Prefect server" in made.stderr
     assert "Traceback" not in made.stderr
+
+
+def test_json_is_whole_where_standard_output_is_not_utf_8(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (source / "guide.md").write_text("Größe und 文 zählen.")
+    ingest(source, "recursive")
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    made = run("search", "Größe", "--filter", "source=guide.md", "--json")
+    assert json.loads(made.stdout)["hits"][0]["text"] == "Größe und 文 zählen."
+    assert run("search", "Größe", "--filter", "source=guide.md").returncode == 0
+
+
+def test_a_source_without_a_document_makes_no_corpus(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    result = quarry("ingest", tmp_path / "empty", "--plain")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "no markdown or text files" in result.stderr
+
+
+def test_a_dry_run_leaves_no_folder_behind(source: Path, tmp_path: Path) -> None:
+    assert quarry("ingest", source, "--dry-run").exit_code == 0
+    assert not (tmp_path / "home").exists()

@@ -183,7 +183,7 @@ def test_an_emptied_source_deletes_nothing_unless_told_so(source: Path) -> None:
         file.unlink()
     withheld = ingest(source, "fixed_size")
     assert (withheld.exit_status, withheld.withheld) == (1, 20)
-    assert withheld.summary() == "20 deletions withheld"
+    assert withheld.summary().startswith("20 deletions withheld")
     assert len(of_kind("docs__fixed_size", "document")) == 20
     assert ingest(source, "fixed_size", allow_deletes=19).withheld == 20
     assert ingest(source, "fixed_size", allow_deletes=20).exit_status == 0

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.queries import open_store, parse_filters
+from flows.places import open_store
+from flows.queries import parse_filters
 from flows.settings import Settings, SettingsError
 
 
@@ -30,6 +31,6 @@ def test_a_filter_without_name_or_value_is_refused(assignment: str) -> None:
 
 
 def test_asking_a_question_makes_no_folders(tmp_path: Path) -> None:
-    with open_store(Settings.load()) as client:
+    with open_store(Settings.load(), create=False) as client:
         assert client.get_collections().collections == []
     assert not (tmp_path / "home").exists()

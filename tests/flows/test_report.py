@@ -28,13 +28,17 @@ def test_failed_documents_are_counted_by_strategy() -> None:
     made = report()
     made.strategies["recursive"].failed = [("a.md", "no vector"), ("b.md", "no vector")]
     assert made.exit_status == 1
-    assert made.summary() == "documents failed: 2 in recursive"
+    assert made.summary() == "documents failed: 2 in recursive: a.md (no vector), b.md (no vector)"
 
 
 def test_what_concerns_the_source_fails_the_run() -> None:
-    assert report(unreadable=[("a.md", "Permission denied")]).summary() == "1 file could not be read"
+    assert (
+        report(unreadable=[("a.md", "Permission denied")]).summary()
+        == "1 file could not be read: a.md (Permission denied)"
+    )
     assert report(complete=False).summary() == "the listing of the source is incomplete"
-    assert report(withheld=12).summary() == "12 deletions withheld"
+    assert report(withheld=12).summary().startswith("12 deletions withheld: ")
+    assert report(withheld=12).summary().endswith("--allow-deletes 12 lets them go")
     assert report(interrupted=True).exit_status == 1
 
 

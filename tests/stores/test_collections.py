@@ -158,6 +158,18 @@ def test_collections_of_others_are_not_listed(client: QdrantClient, corpus: str,
     assert name not in {info.collection for info in list_collections(client)}
 
 
+def test_a_journal_that_cannot_be_read_is_told_of_its_collection_alone(
+    client: QdrantClient, corpus: str, target: Target
+) -> None:
+    fill(client, target, "one")
+    other = open_target(client, corpus, "/docs", recipe(strategy="sentence"))
+    row = next(id_ for id_, (payload, _) in points(client, target.collection).items() if payload["kind"] == "document")
+    client.delete_payload(target.collection, ["status"], [row])
+    errors = {info.collection: info.error for info in list_collections(client) if info.corpus == corpus}
+    assert "journal row" in str(errors[target.collection])
+    assert errors[other.collection] is None
+
+
 def test_a_listing_tells_exact_numbers_and_the_models(client: QdrantClient, target: Target) -> None:
     fill(client, target, "one\ntwo", "three")
     finish_target(client, target)

@@ -1,0 +1,32 @@
+"""Where a run or a question finds its store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from qdrant_client import QdrantClient
+
+from flows.settings import Settings
+from stores import connect
+
+
+@contextmanager
+def open_store(settings: Settings, *, create: bool) -> Iterator[QdrantClient]:
+    """The store that settings name, closed at the end.
+
+    Args:
+        settings: a server's address, or the home folder of an embedded store.
+        create: make the embedded store where there is none; otherwise it is an empty one in memory, so that asking a question or
+            planning a run leaves no folder behind.
+
+    Raises:
+        StoreError: it cannot be reached or opened.
+    """
+    path = settings.home / "qdrant"
+    if not create and not settings.qdrant_url and not path.exists():
+        yield QdrantClient(":memory:")
+        return
+    key = settings.qdrant_api_key.get_secret_value() if settings.qdrant_api_key else None
+    with connect(url=settings.qdrant_url, path=path, api_key=key) as client:
+        yield client
