@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from chunkers import ids
+from chunkers.analysis import Analysis
 from chunkers.document import Chunk, Document, Parent
-from chunkers.spans import Span, trim
+from chunkers.spans import Span, skip_blank, trim
 
 TABLE_HEADER = "table_header"
 
@@ -17,7 +18,7 @@ def make_chunks(
     spans: Sequence[Span],
     *,
     parents: Sequence[Parent | None] | None = None,
-    structured: bool = True,
+    header_tokens: int = 0,
 ) -> list[Chunk]:
     """The chunks of `spans`, in order.
 
@@ -25,15 +26,16 @@ def make_chunks(
         document: whose text the spans cut.
         spans: trimmed or not, starts strictly increasing, none blank.
         parents: one per span, where the strategy has parents.
-        structured: whether a chunk that begins inside a table's body carries the table's header rows as its context.
+        header_tokens: a chunk that begins inside a table's body carries the table's header rows as its context when they have
+            no more tokens than this.
     """
     analysis = document.analysis
     seen: Counter[str] = Counter()
     chunks: list[Chunk] = []
     for index, (start, end) in enumerate(spans):
         text = document.text[start:end]
-        first = trim(analysis, start, end)[0]
-        header = analysis.table_header_for(first) if structured else None
+        first = skip_blank(analysis, start, end)
+        header = _table_header(analysis, first, header_tokens)
         parent = parents[index] if parents else None
         chunks.append(
             Chunk(
@@ -51,6 +53,15 @@ def make_chunks(
         )
         seen[text] += 1
     return chunks
+
+
+def _table_header(analysis: Analysis, offset: int, most_tokens: int) -> str | None:
+    """The header rows of the table in whose body `offset` lies; None elsewhere, and if they have more than `most_tokens`."""
+    table = analysis.structure.table_at(offset) if most_tokens else None
+    if table is None:
+        return None
+    start, end = trim(analysis, table.start, table.body)
+    return analysis.text[start:end].strip() if analysis.tokens.fits(start, end, most_tokens) else None
 
 
 def make_parents(document: Document, spans: Sequence[Span]) -> list[Parent]:

@@ -1,9 +1,10 @@
 """The cascade: a span that is too large is parted at the strongest boundary inside it, and its parts are merged up to the limit.
 
 Boundaries from strong to weak: headings by level, blocks, nested blocks (list items, table rows), blank lines inside a block,
-newlines, sentence ends, spaces; last of all a cut between two characters. Parts that still do not fit go through the rest of the
-cascade; neighbours that fit together are merged. This is the strategy `recursive`, and what every other strategy does with a
-unit that is over the cap.
+newlines, sentence ends, spaces; all of these leave bonds whole (`chunkers.structure`). Then the joints of bonds, spaces inside them,
+and last of all a cut between two characters. Parts that still do not fit go through the rest of the cascade; neighbours that fit
+together are merged, and a crumb goes with the first or last piece of a part that has to be cut. This is the strategy `recursive`,
+and what every other strategy does with a unit that is over the cap.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from chunkers.analysis import HEADING_LEVELS, Analysis, between
+from chunkers.analysis import Analysis
+from chunkers.markdown import BLANK_LINES, NEWLINE
 from chunkers.sentences import sentence_spans
-from chunkers.spans import Limit, Span, furthest, trim
+from chunkers.spans import Limit, Span, furthest, skip_blank, trim
+from chunkers.structure import HEADING_LEVELS, between
 
-_BLANK_LINES = re.compile(r"(?:\r\n?+|\n)(?:[^\S\r\n]*+(?:\r\n?+|\n))+")
-_NEWLINE = re.compile(r"\r\n?|\n")
 _SPACE = re.compile(r"\s+")
 
 
@@ -25,61 +26,82 @@ def split(analysis: Analysis, start: int, end: int, limit: Limit) -> list[Span]:
 
     The only span over the limit is a single character that costs more tokens than `limit.tokens`.
     """
-    return _split(analysis, start, end, limit, 0)
+    return _split(analysis, start, end, limit, 0, None)
 
 
-def _split(analysis: Analysis, start: int, end: int, limit: Limit, level: int) -> list[Span]:
-    if limit.fits(analysis, start, end):
-        span = trim(analysis, start, end)
-        return [span] if span[0] < span[1] else []
+def _split(analysis: Analysis, start: int, end: int, limit: Limit, level: int, lead: Span | None) -> list[Span]:
+    """As `split`, from this level of the cascade on. `lead` is a span right before `start` that the first piece may take in."""
+    begin = lead[0] if lead else start
+    whole = limit.trimmed(analysis, begin, end)
+    if whole:
+        return [whole] if whole[0] < whole[1] else []
     levels = analysis.structure.levels
     while level < len(levels) + len(_FINE):
         cuts = _cuts(analysis, start, end, level)
         level += 1
         if cuts:
-            return _merge(analysis, [start, *cuts, end], limit, level)
-    return _hard_cuts(analysis, start, end, limit)
+            return _merge(analysis, [start, *cuts, end], limit, level, lead)
+    return _hard_cuts(analysis, begin, end, limit)
 
 
 def _cuts(analysis: Analysis, start: int, end: int, level: int) -> list[int]:
-    """Where a span may be parted at `level`, without what is glued together, until nothing weaker than spaces is left."""
+    """Where a span may be parted at `level`."""
     levels = analysis.structure.levels
     if level < len(levels):
         return between(levels[level], start, end)
-    fine = _FINE[level - len(levels)]
-    glued, clusters = analysis.structure.glued, analysis.clusters
+    places, breaks_bonds = _FINE[level - len(levels)]
+    holds, clusters = analysis.structure.holds, analysis.clusters
     return [
         cut
-        for cut in fine(analysis, start, end)
-        if start < cut < end and cut not in glued and clusters.floor(cut) == cut
+        for cut in places(analysis, start, end)
+        if start < cut < end and (breaks_bonds or not holds(cut)) and clusters.floor(cut) == cut
     ]
 
 
-def _merge(analysis: Analysis, edges: list[int], limit: Limit, level: int) -> list[Span]:
+def _merge(analysis: Analysis, edges: list[int], limit: Limit, level: int, lead: Span | None) -> list[Span]:
     """Parts between neighbouring edges, merged greedily while they fit; one that does not fit alone goes down the cascade.
 
-    Below the headings the last piece of such a part is merged with the parts that follow, so that no crumb is left.
+    A crumb before such a part goes with its first piece; below the headings its last piece goes with the parts that follow. Where a
+    crumb is left at the end, the span before it gives up parts to it.
     """
-    carries = level > HEADING_LEVELS
+    below_headings, crumb = level > HEADING_LEVELS, limit.quarter
     spans: list[Span] = []
-    carried: Span | None = None
-    part, parts = 0, len(edges) - 1
-    while part < parts:
+    carried = lead
+    # `whole` is where the whole parts of `carried` start, `whole_before` the same of the last of `spans`.
+    part = whole = 0
+    whole_before: int | None = None
+    while part < len(edges) - 1:
         begin = carried[0] if carried else edges[part]
         last = _furthest_part(analysis, begin, edges, part, limit)
         if last >= part:
             span = trim(analysis, begin, edges[last + 1])
-            spans.extend([span] if span[0] < span[1] else [])
-            carried, part = None, last + 1
-        elif carried:
+            carried, whole = (span if span[0] < span[1] else None), part
+            part = last + 1
+        elif carried and (limit.fits(analysis, edges[part], edges[part + 1]) or not crumb.fits(analysis, *carried)):
             spans.append(carried)
-            carried = None
+            carried, whole_before = None, whole
         else:
-            pieces = _split(analysis, begin, edges[part + 1], limit, level)
-            carried = pieces.pop() if pieces and carries else None
-            spans.extend(pieces)
+            pieces = _split(analysis, edges[part], edges[part + 1], limit, level, carried)
             part += 1
-    return [*spans, carried] if carried else spans
+            carried, whole = (pieces.pop() if pieces and below_headings else None), part
+            spans.extend(pieces)
+            whole_before = None
+    if not carried:
+        return spans
+    if whole_before is not None and crumb.fits(analysis, *carried):
+        return [*spans[:-1], *_level_out(analysis, spans[-1], carried, edges[whole_before:whole], limit)]
+    return [*spans, carried]
+
+
+def _level_out(analysis: Analysis, full: Span, crumb: Span, starts: list[int], limit: Limit) -> list[Span]:
+    """`full` and `crumb` with the cut between them moved back: to the last of `starts` that leaves no crumb behind it."""
+    for start in reversed(starts):
+        left, right = trim(analysis, full[0], start), trim(analysis, start, crumb[1])
+        if left[0] >= left[1] or not limit.fits(analysis, *right):
+            break
+        if not (limit.quarter.fits(analysis, *right) or analysis.structure.holds(start)):
+            return [left, right]
+    return [full, crumb]
 
 
 def _furthest_part(analysis: Analysis, begin: int, edges: list[int], part: int, limit: Limit) -> int:
@@ -87,11 +109,11 @@ def _furthest_part(analysis: Analysis, begin: int, edges: list[int], part: int, 
 
 
 def _blank_lines(analysis: Analysis, start: int, end: int) -> list[int]:
-    return [blank.end() for blank in _BLANK_LINES.finditer(analysis.text, start, end)]
+    return [blank.end() for blank in BLANK_LINES.finditer(analysis.text, start, end)]
 
 
 def _lines(analysis: Analysis, start: int, end: int) -> list[int]:
-    return [newline.end() for newline in _NEWLINE.finditer(analysis.text, start, end)]
+    return [newline.end() for newline in NEWLINE.finditer(analysis.text, start, end)]
 
 
 def _sentences(analysis: Analysis, start: int, end: int) -> list[int]:
@@ -102,18 +124,34 @@ def _words(analysis: Analysis, start: int, end: int) -> list[int]:
     return [space.end() for space in _SPACE.finditer(analysis.text, start, end)]
 
 
-_FINE = (_blank_lines, _lines, _sentences, _words)
+def _loose_joints(analysis: Analysis, start: int, end: int) -> list[int]:
+    return between(analysis.structure.loose_joints, start, end)
+
+
+def _joints(analysis: Analysis, start: int, end: int) -> list[int]:
+    return between(analysis.structure.joints, start, end)
+
+
+# What comes after the levels of the structure, and whether it may break a bond.
+_FINE = (
+    (_blank_lines, False),
+    (_lines, False),
+    (_sentences, False),
+    (_words, False),
+    (_loose_joints, True),
+    (_joints, True),
+    (_words, True),
+)
 
 
 def _hard_cuts(analysis: Analysis, start: int, end: int, limit: Limit) -> list[Span]:
     """Cuts between characters, each span as long as the limit allows, clusters whole while they fit."""
-    tokens = analysis.tokens
     spans: list[Span] = []
-    while (start := trim(analysis, start, end)[0]) < end:
+    while (start := skip_blank(analysis, start, end)) < end:
         reach = min(end, start + (limit.characters or end))
 
         def fits(cut: int, start: int = start) -> bool:
-            return tokens.fits(*trim(analysis, start, cut), limit.tokens)
+            return limit.fits(analysis, start, cut)
 
         cut = hard_cut(analysis, start, reach, limit.tokens, fits)
         span = trim(analysis, start, cut)

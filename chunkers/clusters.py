@@ -7,9 +7,11 @@ several code points are kept, so plain text costs one scan.
 from __future__ import annotations
 
 import re
+import sys
 from array import array
 from bisect import bisect_right
 
+import numpy as np
 import regex
 
 # A stretch outside ASCII with the ASCII character before it, which a combining mark may sit on, and the one after it, which some
@@ -19,7 +21,15 @@ _STRETCH = re.compile(r"[\x00-\x7f]?[^\x00-\x7f]+(?=([\x00-\x7f]?))")
 _JOINS = regex.compile(
     r"[\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}\p{GCB=Prepend}\p{GCB=Regional_Indicator}\p{GCB=L}\p{GCB=V}\p{GCB=T}]"
 )
-_CLUSTER = regex.compile(r"\X")
+# Flags are paired here: `\X` counts back to the first of a run of flags for each of them, so a long run would cost its square.
+_CLUSTER = regex.compile(r"\p{GCB=Regional_Indicator}{1,2}[\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}]*+|\X")
+
+
+def _characters_of(text: str) -> str:
+    """The different characters of a text: far fewer than it has, and found much faster than one of a class is."""
+    seen = np.zeros(sys.maxunicode + 1, dtype=np.bool_)
+    seen[np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)] = True
+    return "".join(map(chr, np.flatnonzero(seen)))
 
 
 class Clusters:
@@ -28,7 +38,7 @@ class Clusters:
     def __init__(self, text: str) -> None:
         self._text = text
         self._starts, self._ends = array("q"), array("q")
-        if text.isascii() or not _JOINS.search(text):
+        if text.isascii() or not _JOINS.search(_characters_of(text)):
             return
         for stretch in _STRETCH.finditer(text):
             start, end = stretch.start(), stretch.end(1)

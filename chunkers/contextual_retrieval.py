@@ -14,7 +14,8 @@ from chunkers import parameters
 from chunkers.assembly import make_chunks
 from chunkers.chunker import Chunked
 from chunkers.document import Chunk, Document
-from chunkers.models.base import ContextRequest, ContextWriter
+from chunkers.errors import ModelError
+from chunkers.models.base import Context, ContextRequest, ContextWriter
 from chunkers.windows import token_windows
 
 
@@ -60,7 +61,7 @@ class ContextualRetrievalChunker:
             for document, chunks in zip(documents, plain, strict=True)
             for chunk in chunks
         ]
-        contexts = iter(self.context_writer.write(requests) if requests else [])
+        contexts = iter(self._written(requests))
         results = []
         for document, chunks in zip(documents, plain, strict=True):
             written = [(chunk, next(contexts)) for chunk in chunks]
@@ -75,9 +76,16 @@ class ContextualRetrievalChunker:
             results.append(Chunked(document, enriched, []))
         return results
 
+    def _written(self, requests: list[ContextRequest]) -> list[Context]:
+        contexts = self.context_writer.write(requests) if requests else []
+        if len(contexts) != len(requests):
+            name = self.context_writer.name
+            raise ModelError(f"{name} was asked for {len(requests)} contexts and gave {len(contexts)}")
+        return contexts
+
     def _plain(self, document: Document) -> list[Chunk]:
         spans = token_windows(document.analysis, self.chunk_size, self.chunk_overlap)
-        return make_chunks(document, spans, structured=False)
+        return make_chunks(document, spans)
 
     def _request(self, document: Document, chunk: Chunk) -> ContextRequest:
         window = self.context_window_chars

@@ -34,4 +34,4 @@ class FixedSizeChunker:
 
     def _chunks(self, document: Document) -> list[Chunk]:
         spans = token_windows(document.analysis, self.chunk_size, self.chunk_overlap)
-        return make_chunks(document, spans, structured=False)
+        return make_chunks(document, spans)

@@ -43,7 +43,7 @@ class Block:
 
     Attributes:
         start, end: offsets of the first character of its first line and of the line after its last.
-        level, title: of a heading: 1 to 6, and its text without markup.
+        level, title: of a heading: 1 to 6, and its text without markup, cut off after `LONGEST_TITLE` characters.
         children: the blocks inside a list, an item, a quote or a table (its rows), outermost first.
     """
 
@@ -69,8 +69,10 @@ _KINDS = {
     "blockquote_open": Kind.QUOTE,
     "hr": Kind.OTHER,
 }
-_NEWLINE = re.compile(r"\r\n?|\n")
-_BLANK_LINES = re.compile(r"(?:\r\n?+|\n)(?:[^\S\r\n]*+(?:\r\n?+|\n))+")
+NEWLINE = re.compile(r"\r\n?|\n")
+BLANK_LINES = re.compile(r"(?:\r\n?+|\n)(?:[^\S\r\n]*+(?:\r\n?+|\n))+")
+_BYTE_ORDER_MARK = "\ufeff"
+LONGEST_TITLE = 300
 _MARKUP = re.compile(r"[*_`\[\]<&\\!~]")
 
 
@@ -83,22 +85,36 @@ def blocks(text: str, media_type: str = MARKDOWN) -> list[Block]:
     """The top-level blocks of `text` in order. They tile it but for blank lines; a blank text has none."""
     if media_type != MARKDOWN:
         return _paragraphs(text)
-    begin = front_matter_end(text)
+    # A byte-order mark belongs to the first line, but is no part of its markup.
+    mark = int(text.startswith(_BYTE_ORDER_MARK))
+    begin = mark + front_matter_end(text[mark:])
+    front = [Block(Kind.OTHER, 0, begin)] if begin > mark else []
     body = text[begin:]
-    line_starts = [begin, *(begin + newline.end() for newline in _NEWLINE.finditer(body))]
+    line_starts = [begin if front else 0, *(begin + newline.end() for newline in NEWLINE.finditer(body))]
     if line_starts[-1] < len(text):
         line_starts.append(len(text))
-    tokens: list[Token] = []
+    tokens = _Tokens()
     # The parser wants LF line ends and no NUL; both replacements keep the number of lines, which is all that is read back.
-    source = _NEWLINE.sub("\n", body).replace("\0", "\ufffd")
+    source = NEWLINE.sub("\n", body).replace("\0", "\ufffd")
     _parser().block.parse(source, _parser(), {}, tokens)
     found = _nest(tokens, line_starts)
-    front = [Block(Kind.OTHER, 0, begin)] if begin else []
     return _fill_gaps(text, [*front, *found])
 
 
+class _Tokens(list[Token]):
+    """The parser's tokens but for those of table cells: nothing is read from them, and a large table has millions."""
+
+    in_cell = False
+
+    def append(self, token: Token) -> None:
+        opens = token.type in ("th_open", "td_open")
+        if not (self.in_cell or opens):
+            super().append(token)
+        self.in_cell = opens or (self.in_cell and token.type not in ("th_close", "td_close"))
+
+
 def _paragraphs(text: str) -> list[Block]:
-    starts = [0, *(blank.end() for blank in _BLANK_LINES.finditer(text))]
+    starts = [0, *(blank.end() for blank in BLANK_LINES.finditer(text))]
     spans = zip(starts, [*starts[1:], len(text)], strict=True)
     return [Block(Kind.PARAGRAPH, start, end) for start, end in spans if not text[start:end].isspace() and end > start]
 
@@ -148,7 +164,9 @@ def _fill_gaps(text: str, found: list[Block]) -> list[Block]:
 
 
 def plain_title(content: str) -> str:
-    """The text of a heading without inline markup, white space folded."""
+    """The text of a heading without inline markup, white space folded, cut off after `LONGEST_TITLE` characters."""
+    # Whatever the markup takes away, this is enough of it, and a bound on the work: a heading may be a megabyte.
+    content = content[: 10 * LONGEST_TITLE]
     if _MARKUP.search(content):
         inline = _parser().parseInline(content)[0]
         content = "".join(
@@ -156,4 +174,5 @@ def plain_title(content: str) -> str:
             for child in inline.children or []
             if child.type in ("text", "code_inline", "image", "softbreak", "hardbreak", "text_special")
         )
-    return " ".join(content.split())
+    title = " ".join(content.split())
+    return title if len(title) <= LONGEST_TITLE else title[: LONGEST_TITLE - 1].rstrip() + "…"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from functools import partial
 
 from chunkers.analysis import Analysis
 from chunkers.spans import Limit, Span, furthest
@@ -13,16 +15,16 @@ def pack(analysis: Analysis, units: Sequence[Span], limit: Limit, overlap: int =
 
     Each span holds at least one unit that the span before it does not; the overlap gives way where both would not fit.
     """
+
+    def fits(begin: int, end: int) -> bool:
+        return limit.fits(analysis, units[begin][0], units[end][1])
+
     spans: list[Span] = []
     first = fresh = 0
     while fresh < len(units):
-        begin = units[first][0]
-        last = furthest(fresh, len(units), lambda n, begin=begin: limit.fits(analysis, begin, units[n][1]))  # type: ignore[misc]
-        if last < fresh and first < fresh:
-            first += 1
-            continue
-        last = max(last, fresh)
-        spans.append((begin, units[last][1]))
+        first = bisect_left(range(fresh), True, first, key=partial(fits, end=fresh))
+        last = max(furthest(fresh, len(units), partial(fits, first)), fresh)
+        spans.append((units[first][0], units[last][1]))
         fresh = last + 1
         first = max(first + 1, fresh - overlap)
     return spans

@@ -81,7 +81,7 @@ class SemanticChunker:
             if len(found):
                 gaps = boundaries(adjacent_cosines(found), self.threshold, self.mode)
             spans = group(document.analysis, own, gaps, limit, self.minimum)
-            results.append(Chunked(document, make_chunks(document, spans), []))
+            results.append(Chunked(document, make_chunks(document, spans, header_tokens=self.chunk_size // 2), []))
         return results
 
 

@@ -75,43 +75,45 @@ class SemanticParentChildChunker:
         }
 
     def chunk(self, documents: Sequence[Document]) -> list[Chunked]:
-        paragraphs = [self._paragraphs(document) for document in documents]
-        children = [[child for paragraph in own for child in paragraph] for own in paragraphs]
+        limit, parent_limit = Limit(self.chunk_size), Limit(self.parent_max_tokens)
+        paragraphs = [_paragraphs(document, parent_limit) for document in documents]
+        children = [
+            [split(document.analysis, *paragraph, limit) for paragraph in own]
+            for document, own in zip(documents, paragraphs, strict=True)
+        ]
         # A document of one paragraph is one cluster whatever its vector.
-        wanted = [found if len(own) > 1 else [] for own, found in zip(paragraphs, children, strict=True)]
+        wanted = [[child for one in found for child in one] if len(found) > 1 else [] for found in children]
         vectors = embed_spans(self.embedder, documents, wanted)
-        return [self._chunked(*parts) for parts in zip(documents, paragraphs, vectors, strict=True)]
+        return [self._chunked(*parts) for parts in zip(documents, paragraphs, children, vectors, strict=True)]
 
-    def _paragraphs(self, document: Document) -> list[list[Span]]:
-        """Each paragraph as the list of its children; one over the parents' cap counts as several paragraphs."""
-        analysis = document.analysis
-        whole = (
-            span
-            for start, end in paragraph_spans(analysis)
-            for span in split(analysis, start, end, Limit(self.parent_max_tokens))
-        )
-        return [split(analysis, start, end, Limit(self.chunk_size)) for start, end in whole]
-
-    def _chunked(self, document: Document, paragraphs: list[list[Span]], vectors: Vectors) -> Chunked:
-        units = [(children[0][0], children[-1][1]) for children in paragraphs]
-        gaps = np.zeros(max(len(units) - 1, 0), dtype=np.bool_)
+    def _chunked(
+        self, document: Document, paragraphs: list[Span], children: list[list[Span]], vectors: Vectors
+    ) -> Chunked:
+        gaps = np.zeros(max(len(paragraphs) - 1, 0), dtype=np.bool_)
         if len(vectors):
-            gaps = boundaries(adjacent_cosines(_means(vectors, paragraphs)), self.threshold, self.mode)
-        clusters = group(document.analysis, units, gaps, Limit(self.parent_max_tokens), 1)
+            gaps = boundaries(adjacent_cosines(_means(vectors, children)), self.threshold, self.mode)
+        clusters = group(document.analysis, paragraphs, gaps, Limit(self.parent_max_tokens), 1)
         parents = make_parents(document, clusters)
-        spans = [child for children in paragraphs for child in children]
+        spans = [child for own in children for child in own]
         of_child = []
         at = 0
         for start, _ in spans:
             while start >= parents[at].end_char:
                 at += 1
             of_child.append(parents[at])
-        return Chunked(document, make_chunks(document, spans, parents=of_child), parents)
+        chunks = make_chunks(document, spans, parents=of_child, header_tokens=self.chunk_size // 2)
+        return Chunked(document, chunks, parents)
 
 
-def _means(vectors: Vectors, paragraphs: list[list[Span]]) -> Vectors:
+def _paragraphs(document: Document, limit: Limit) -> list[Span]:
+    """The paragraphs of a document; one over the limit counts as several."""
+    analysis = document.analysis
+    return [part for start, end in paragraph_spans(analysis) for part in split(analysis, start, end, limit)]
+
+
+def _means(vectors: Vectors, children: list[list[Span]]) -> Vectors:
     """One vector per paragraph, the mean of its children's."""
-    starts = np.cumsum([0, *(len(children) for children in paragraphs[:-1])])
+    starts = np.cumsum([0, *(len(own) for own in children[:-1])])
     sums = np.add.reduceat(vectors.astype(np.float64), starts, axis=0)
-    counts = np.array([[len(children)] for children in paragraphs])
+    counts = np.array([[len(own)] for own in children])
     return np.asarray(sums / counts, dtype=np.float32)

@@ -39,4 +39,5 @@ class SentenceChunker:
     def _chunks(self, document: Document) -> list[Chunk]:
         limit = Limit(self.chunk_size)
         units = sentence_units(document.analysis, limit)
-        return make_chunks(document, pack(document.analysis, units, limit, self.sentence_overlap))
+        spans = pack(document.analysis, units, limit, self.sentence_overlap)
+        return make_chunks(document, spans, header_tokens=self.chunk_size // 2)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chunkers.document import Document
+from chunkers.errors import ModelError
 from chunkers.models.base import Embedder, Vectors
 from chunkers.parameters import PERCENTILE
 from chunkers.spans import Span
@@ -23,12 +24,19 @@ def embed_spans(embedder: Embedder, documents: Sequence[Document], spans: Sequen
         One array of shape (number of the document's spans, dimensions) per document.
 
     Raises:
-        ModelError: the model gave no usable answer.
+        ModelError: the model gave no usable answer, or not one finite vector of its dimensions for each text.
     """
     texts = [document.text[start:end] for document, own in zip(documents, spans, strict=True) for start, end in own]
     vectors = np.zeros((len(texts), embedder.dimensions), dtype=np.float32)
     for begin in range(0, len(texts), WINDOW):
-        vectors[begin : begin + WINDOW] = embedder.embed(texts[begin : begin + WINDOW])
+        asked = texts[begin : begin + WINDOW]
+        found = np.asarray(embedder.embed(asked))
+        if found.shape != (len(asked), embedder.dimensions) or not np.isfinite(found).all():
+            raise ModelError(
+                f"{embedder.name} was asked for {len(asked)} vectors of {embedder.dimensions} numbers "
+                f"and gave an array of shape {found.shape}{'' if np.isfinite(found).all() else ' with NaN'}"
+            )
+        vectors[begin : begin + WINDOW] = found
     edges = np.cumsum([0, *(len(own) for own in spans)])
     return [vectors[edges[n] : edges[n + 1]] for n in range(len(spans))]
 

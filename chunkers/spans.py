@@ -21,18 +21,28 @@ def trim(analysis: Analysis, start: int, end: int) -> Span:
 
     A blank span comes back empty: (end, end). A space that a combining mark sits on is no white space.
     """
+    first = skip_blank(analysis, start, end)
+    if first == end or not analysis.text[end - 1].isspace():
+        return first, end
+    return first, first + len(analysis.text[first:end].rstrip())
+
+
+def skip_blank(analysis: Analysis, start: int, end: int) -> int:
+    """Where the span starts once the blank lines before it are left out; `end` if it is blank."""
     text = analysis.text
+    if start < end and not text[start].isspace():
+        return start
     blank = _WHITE.match(text, start, end)
     first = blank.end() if blank else start
     if first == end:
-        return end, end
+        return end
     first = max(start, analysis.clusters.floor(first))
     if first > start:
         line = max(text.rfind("\n", start, first), text.rfind("\r", start, first)) + 1
         begins_line = line > start or start == 0 or text[start - 1] in "\r\n"
         indent = line if line > start else start
         first = indent if begins_line and first - indent <= _DEEPEST_INDENT else first
-    return first, first + len(text[first:end].rstrip())
+    return first
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +52,26 @@ class Limit:
     tokens: int
     characters: int | None = None
 
+    @property
+    def quarter(self) -> Limit:
+        """A quarter of this limit: what is within it is a crumb, better put together with what stands beside it."""
+        return Limit(self.tokens // 4, None if self.characters is None else self.characters // 4)
+
     def fits(self, analysis: Analysis, start: int, end: int) -> bool:
         """Whether `text[start:end]`, trimmed, is within the limit."""
+        return self.trimmed(analysis, start, end) is not None
+
+    def trimmed(self, analysis: Analysis, start: int, end: int) -> Span | None:
+        """The span, trimmed, if that is within the limit."""
         # White space at the ends costs nothing, but a span far over the limit is refused without looking for it: what is
         # parted too early because of it is put together again by the merging of parts.
-        longest = self.characters or LONGEST_TOKEN * self.tokens
+        longest = LONGEST_TOKEN * self.tokens if self.characters is None else self.characters
         if end - start > 2 * longest + 1000:
-            return False
+            return None
         first, last = trim(analysis, start, end)
         if self.characters is not None and last - first > self.characters:
-            return False
-        return analysis.tokens.fits(first, last, self.tokens)
+            return None
+        return (first, last) if analysis.tokens.fits(first, last, self.tokens) else None
 
 
 def furthest(low: int, high: int, fits: Callable[[int], bool]) -> int:

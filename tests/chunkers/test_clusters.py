@@ -1,0 +1,60 @@
+"""Grapheme clusters: where a cut would part what a reader takes for one character."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import regex
+
+from chunkers.clusters import Clusters
+from tests.chunkers.texts import SCRIPTS
+
+FAMILY = "👨‍👩‍👧‍👦"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *SCRIPTS.values(),
+        FAMILY * 3,
+        "🇩🇪🇫🇷🇯",
+        "a🇩🇪\u0301🇫🇷 🇯🇵\u200d🇩",
+        "\u0600🇩🇪🇫🇷",
+        "ᄒ\u1161\u11abᄒ가\u11a8",
+        "Z\u0301\u0302a\u0330 \u0301",
+        "\n\u0301x",
+        "a\r\n\u0301b\r\r\n",
+        "👍🏽👩🏾‍🚒",
+        "\u0301start",
+        "क्षि",
+    ],
+)
+def test_boundaries_are_those_of_the_unicode_rules(text: str) -> None:
+    clusters = Clusters(text)
+    edges = [0, *(cluster.end() for cluster in regex.finditer(r"\X", text))]
+    for offset in range(len(text) + 1):
+        assert clusters.floor(offset) == max(edge for edge in edges if edge <= offset)
+        assert clusters.ceil(offset) == min(edge for edge in edges if edge >= offset)
+
+
+def test_crlf_is_one_cluster_in_a_text_without_any_other() -> None:
+    clusters = Clusters("a\r\nb")
+    assert (clusters.floor(2), clusters.ceil(2)) == (1, 3)
+
+
+def test_the_boundary_between_ascii_and_a_mark_on_it_is_none() -> None:
+    clusters = Clusters("ae\u0301b")
+    assert (clusters.floor(2), clusters.ceil(2)) == (1, 3)
+
+
+@pytest.mark.parametrize("unit", ["🇩🇪", "👨\u200d", "\u0301", "ᄒ"])
+def test_time_grows_with_the_length_of_a_run_of_joined_characters(unit: str) -> None:
+    def seconds(length: int) -> float:
+        text = "a" + unit * length
+        began = time.process_time()
+        Clusters(text)
+        return time.process_time() - began
+
+    # Its square would give 100 times as much.
+    assert min(seconds(50_000) for _ in range(2)) < 40 * max(seconds(5_000), 0.001)

@@ -1,0 +1,115 @@
+"""Sentences: they tile what was asked for, end where the language says, and are found a window at a time."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+
+import pytest
+
+from chunkers import Document
+from chunkers.sentences import MARGIN, WINDOW, sentence_spans
+
+
+def sentences(text: str, language: str = "en") -> list[str]:
+    document = Document(text=text, language=language)
+    return [text[start:end] for start, end in sentence_spans(document.analysis, 0, len(text))]
+
+
+def test_the_stop_and_the_space_after_it_stay_with_their_sentence() -> None:
+    assert sentences("One. Two?  Three!") == ["One. ", "Two?  ", "Three!"]
+
+
+def test_abbreviations_end_no_sentence() -> None:
+    text = "Dr. Smith of Acme Inc. met the U.S. team at 9 a.m. on Jan. 5. They agreed."
+    assert sentences(text) == ["Dr. Smith of Acme Inc. met the U.S. team at 9 a.m. on Jan. 5. ", "They agreed."]
+
+
+def test_addresses_and_versions_are_not_parted() -> None:
+    text = "Mail a@b.co, see https://x.y/z?q=1.2, take v1.2.3 now. Then go."
+    assert sentences(text) == ["Mail a@b.co, see https://x.y/z?q=1.2, take v1.2.3 now. ", "Then go."]
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        ("zh", "今天天气很好。我们去公园吧！好吗？", ["今天天气很好。", "我们去公园吧！", "好吗？"]),
+        ("ja", "これは文です。次の文？はい！", ["これは文です。", "次の文？", "はい！"]),
+        ("hi", "नमस्ते दुनिया। यह हिन्दी है।", ["नमस्ते दुनिया। ", "यह हिन्दी है।"]),
+        ("ar", "مرحبا بالعالم؟ نعم.", ["مرحبا بالعالم؟ ", "نعم."]),
+    ],
+)
+def test_other_scripts_end_sentences_with_their_own_stops(language: str, text: str, expected: list[str]) -> None:
+    assert sentences(text, language) == expected
+
+
+def test_an_unknown_language_is_read_like_english() -> None:
+    assert sentences("One. Two.", "xx") == ["One. ", "Two."]
+
+
+def test_a_blank_line_ends_a_sentence_and_belongs_to_it() -> None:
+    assert sentences("no stop here\n\n\nnext line") == ["no stop here\n\n\n", "next line"]
+
+
+def test_a_newline_ends_no_sentence() -> None:
+    assert sentences("a line\ngoes on. Then") == ["a line\ngoes on. ", "Then"]
+
+
+def test_white_space_at_the_start_belongs_to_the_first_sentence() -> None:
+    assert sentences("\n\n  One. Two.") == ["\n\n  One. ", "Two."]
+
+
+def test_a_text_without_a_stop_is_one_sentence() -> None:
+    text = "word " * 5000
+    assert sentences(text) == [text]
+
+
+def test_an_empty_slice_has_no_sentence() -> None:
+    assert sentence_spans(Document(text="abc").analysis, 2, 2) == []
+
+
+def test_a_slice_has_offsets_of_the_whole_text() -> None:
+    document = Document(text="Zero. One. Two. Three.")
+    assert sentence_spans(document.analysis, 6, 15) == [(6, 11), (11, 15)]
+
+
+def test_no_cut_falls_inside_a_cluster() -> None:
+    assert sentences("One. \u0301Two. Three.") == ["One. \u0301Two. ", "Three."]
+
+
+@pytest.mark.parametrize("separator", [" ", "\n", "\n\n"])
+def test_sentences_beyond_one_window_are_all_found(separator: str) -> None:
+    parts = [f"This is sentence number {n} of a long text.{separator}" for n in range(1000)]
+    assert sentences("".join(parts)) == parts
+
+
+def test_a_sentence_longer_than_the_window_is_whole() -> None:
+    long = "word " * WINDOW + "end. "
+    assert sentences("First. " + long + "Last.") == ["First. ", long, "Last."]
+
+
+def test_a_quotation_across_the_end_of_the_window_is_not_parted() -> None:
+    before = ["A sentence. "] * ((WINDOW - MARGIN // 2) // len("A sentence. "))
+    quotation = 'He said "one thing. Another thing. ' + "More and more of it. " * 10 + 'All of it" and left. '
+    found = sentences("".join(before) + quotation + "After it. " * 100)
+    assert quotation in found
+
+
+@pytest.mark.parametrize("text", ["今天天气很好。我们去公园吧！", "A short one. ", '"Quoted one." ', "no stop "])
+def test_spans_tile_a_long_text(text: str) -> None:
+    document = Document(text=text * 2000)
+    spans = sentence_spans(document.analysis, 0, len(document.text))
+    assert spans[0][0] == 0
+    assert spans[-1][1] == len(document.text)
+    assert all(left[1] == right[0] < right[1] for left, right in pairwise(spans))
+
+
+def test_time_grows_with_the_length_of_a_paragraph() -> None:
+    def seconds(times: int) -> float:
+        text = "今天天气很好。我们去公园吧！" * times
+        began = time.process_time()
+        sentences(text, "zh")
+        return time.process_time() - began
+
+    # Its square would give 100 times as much.
+    assert seconds(10_000) < 40 * seconds(1_000)

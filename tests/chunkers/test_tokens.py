@@ -1,0 +1,128 @@
+"""The token index: every count is what a fresh encoding gives, every offset is one of a character."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from chunkers import tokens
+from chunkers.tokens import LONGEST_TOKEN, TokenIndex, count_tokens, encode, encoding
+from tests.chunkers.texts import SCRIPTS
+
+
+def fresh(text: str) -> int:
+    return len(encoding().encode(text, disallowed_special=()))
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_counts_of_random_spans_are_those_of_a_fresh_encoding(script: str) -> None:
+    text = SCRIPTS[script] * 30
+    index = TokenIndex(text)
+    chance = random.Random(script)
+    for _ in range(1500):
+        start = chance.randrange(len(text))
+        end = min(len(text), start + chance.choice((1, 3, 20, 150, 1000)))
+        assert index.count(start, end) == fresh(text[start:end]), text[start:end]
+
+
+def test_counts_of_random_spans_are_exact_where_scripts_meet() -> None:
+    chance = random.Random(1)
+    pieces = [word for text in SCRIPTS.values() for word in text.split(" ")] + [" ", "\n", "'s", "'ll", "  \n ", "\x00"]
+    for _ in range(40):
+        text = "".join(chance.choices(pieces, k=60))
+        index = TokenIndex(text)
+        for _ in range(25):
+            start, end = sorted(chance.sample(range(len(text) + 1), 2))
+            assert index.count(start, end) == fresh(text[start:end]), text[start:end]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "don't",
+        "'llama",
+        "a'sb",
+        "x\u0301y",
+        "ab12cd",
+        "1234567",
+        "\u2167a",
+        "a\u180eb",
+        "İi",
+        "ǅz",
+        "a \n b",
+        "  \r\n\r\n x",
+    ],
+)
+def test_counts_of_all_spans_of_awkward_texts_are_exact(text: str) -> None:
+    index = TokenIndex(text)
+    for start in range(len(text)):
+        for end in range(start, len(text) + 1):
+            assert index.count(start, end) == (fresh(text[start:end]) if end > start else 0)
+
+
+def test_special_tokens_are_ordinary_text() -> None:
+    text = "a <|endoftext|> b"
+    assert TokenIndex(text).count(0, len(text)) == fresh(text) > 5
+
+
+def test_an_empty_text_has_no_tokens() -> None:
+    index = TokenIndex("")
+    assert (len(index), index.count(0, 0), index.offset_after(3), index.tokens_until(0)) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_offsets_follow_the_documents_tokens(script: str) -> None:
+    text = SCRIPTS[script]
+    index = TokenIndex(text)
+    ids = encoding().encode(text, disallowed_special=())
+    assert len(index) == len(ids)
+    for n in range(1, len(ids) + 1):
+        raw = encoding().decode_bytes(ids[:n])
+        # A token that ends inside a character counts as ending where that character starts.
+        assert index.offset_after(n) == len(raw.decode("utf-8", errors="ignore"))
+
+
+def test_offset_after_stays_inside_the_text() -> None:
+    index = TokenIndex("one two")
+    assert index.offset_after(-1) == 0
+    assert index.offset_after(100) == 7
+
+
+def test_tokens_until_counts_the_tokens_that_end_at_or_before_an_offset() -> None:
+    index = TokenIndex("one two three")
+    assert [index.tokens_until(offset) for offset in (0, 2, 3, 6, 7, 13)] == [0, 0, 1, 1, 2, 3]
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_fits_agrees_with_the_count(script: str) -> None:
+    text = SCRIPTS[script]
+    index = TokenIndex(text)
+    for end in range(1, len(text) + 1, 3):
+        count = fresh(text[:end])
+        assert index.fits(0, end, count)
+        assert not index.fits(0, end, count - 1)
+
+
+def test_a_span_longer_than_the_longest_tokens_is_refused_without_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = TokenIndex("a" * 10_000)
+    encoded: list[str] = []
+    monkeypatch.setattr(tokens, "count_tokens", lambda text: encoded.append(text) or 1)
+    assert not index.fits(0, 10 * LONGEST_TOKEN + 1, 10)
+    assert encoded == []
+
+
+def test_a_run_of_a_million_spaces_is_encoded_in_parts() -> None:
+    run = tokens.LONGEST_RUN + 5_000
+    text = "word" + " " * run + "word" + "\n" * 10
+    ids = encode(text)
+    assert encoding().decode(ids.tolist()) == text
+    assert count_tokens(text) == TokenIndex(text).count(0, len(text)) == len(ids)
+
+
+def test_only_runs_that_are_too_long_are_encoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "LONGEST_RUN", 10)
+    short, run = "a" + " " * 10 + "b", "\n" + " " * 25
+    assert tokens._inside_long_runs(short * 5 + "\n" * 40) == []
+    start = len(short * 3) + 1
+    assert tokens._inside_long_runs(short * 3 + run + "x") == [start + 10, start + 20]
