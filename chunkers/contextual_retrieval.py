@@ -38,7 +38,7 @@ class ContextualRetrievalChunker:
         context_writer: ContextWriter,
         *,
         chunk_size: int = 512,
-        chunk_overlap: int = 50,
+        chunk_overlap: int | None = None,
         context_window_chars: int = 500,
     ) -> None:
         self.context_writer = context_writer

@@ -15,13 +15,15 @@ from chunkers.windows import token_windows
 class FixedSizeChunker:
     """Windows of `chunk_size` tokens, each `chunk_size - chunk_overlap` tokens after the one before.
 
+    An unset overlap is 50 tokens, or a tenth of a `chunk_size` of 50 or less.
+
     Raises:
         SettingError: `chunk_size` is below 1, or `chunk_overlap` is not below `chunk_size`.
     """
 
     strategy = "fixed_size"
 
-    def __init__(self, *, chunk_size: int = 512, chunk_overlap: int = 50) -> None:
+    def __init__(self, *, chunk_size: int = 512, chunk_overlap: int | None = None) -> None:
         self.chunk_size = parameters.whole("chunk_size", chunk_size, 1)
         self.chunk_overlap = parameters.overlap("chunk_overlap", chunk_overlap, "chunk_size", self.chunk_size)
 

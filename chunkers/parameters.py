@@ -16,8 +16,14 @@ def whole(name: str, value: object, minimum: int) -> int:
     return value
 
 
+# Tokens that neighbouring windows share where nothing else is asked for.
+DEFAULT_OVERLAP = 50
+
+
 def overlap(name: str, value: object, size_name: str, size: int) -> int:
-    """`value` as a whole number from 0 to `size` - 1."""
+    """`value` as a whole number from 0 to `size` - 1; None is 50, or a tenth of `size` where 50 would not be less than it."""
+    if value is None:
+        return DEFAULT_OVERLAP if size > DEFAULT_OVERLAP else size // 10
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < size:
         raise SettingError(name, value, f"a whole number from 0 to {size - 1}, less than {size_name} ({size})")
     return value

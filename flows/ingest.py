@@ -1,9 +1,9 @@
 """The Prefect flow: one run over a source, a task to load each batch of documents and one task per strategy to store it, side by side.
 
-The flow is a thin shell around `flows.running`. Tasks get the run's id and a batch number, never documents: threads of this process find
-the run in `_runs`, so six tasks share one reading and one tokenisation of a batch, and nothing large passes through Prefect. Results are
-neither persisted nor hashed. The final state is computed from the report's counts: Completed, or Failed with a message that names
-what failed while everything else is stored.
+The flow is a thin shell around `flows.running`. Tasks get the run's id and a batch number, never documents: threads of this process
+find the run in `running.under_way`, so six tasks share one reading and one tokenisation of a batch, and nothing large passes through
+Prefect. Results are neither persisted nor hashed. The final state is computed from the report's counts: Completed, or Failed with a
+message that names what failed while everything else is stored.
 """
 
 # No postponed annotations here: Prefect reads the flow's parameters, in other modules and processes, too, where names of this module
@@ -23,6 +23,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from pydantic import Field
 
 from chunkers import STRATEGIES, Document, ModelError, SettingError
+from flows import running
 from flows.ingestion import Ingestion
 from flows.observer import current
 from flows.report import Report
@@ -69,10 +70,6 @@ class PrefectRunner:
         return future
 
 
-# The runs under way in this process, by their id.
-_runs: dict[str, PrefectRunner] = {}
-
-
 @task(name="load", task_run_name="load-{number}", cache_policy=NO_CACHE, persist_result=False)
 def load_batch(run_id: str, number: int) -> int:
     """Reads a batch of documents.
@@ -81,7 +78,7 @@ def load_batch(run_id: str, number: int) -> int:
         run_id: the run in this process.
         number: the batch, from 1.
     """
-    runner = _runs[run_id]
+    runner = running.under_way[run_id]
     runner.documents[number] = runner.ingestion.load(runner.batches[number])
     return len(runner.documents[number])
 
@@ -95,7 +92,7 @@ def write_batch(run_id: str, strategy: str, number: int) -> dict[str, int] | Sta
         strategy: a name of `chunkers.STRATEGIES`.
         number: the batch, from 1.
     """
-    runner = _runs[run_id]
+    runner = running.under_way[run_id]
     try:
         runner.ingestion.write(strategy, runner.documents[number])
     except (StoreError, ModelError) as error:
@@ -147,13 +144,13 @@ def ingest(
     except (SourceError, SettingError, SettingsError, StoreError, ModelError) as error:
         return Failed(message=str(error))
     with ingestion:
-        _runs[ingestion.run_id] = runner = PrefectRunner(ingestion)
+        running.under_way[ingestion.run_id] = runner = PrefectRunner(ingestion)
         try:
             report = run(ingestion, runner)
         except KeyboardInterrupt:
             return Cancelled(message=ingestion.report.summary())
         finally:
-            del _runs[ingestion.run_id]
+            del running.under_way[ingestion.run_id]
             _publish(ingestion.report)
     if report.exit_status:
         return Failed(message=report.summary())

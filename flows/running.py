@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from chunkers import Document, ModelError
 from flows.ingestion import Ingestion
@@ -19,6 +19,11 @@ from flows.sources import Entry
 from stores import StoreError
 
 Wait = Callable[[], None]
+
+
+# The runs that Prefect tasks of this process work for, by their id. It stands here, not beside the tasks, because Prefect may load the
+# module of the flow a second time under another name.
+under_way: dict[str, Any] = {}
 
 
 class Runner(Protocol):

@@ -116,7 +116,9 @@ class Settings(BaseSettings):
         """
         if strategy not in _PARAMETERS:
             raise SettingsError(f"strategy: {strategy!r} cannot be used; it must be one of {', '.join(_PARAMETERS)}")
-        return {name: getattr(self, name) for name in _PARAMETERS[strategy]}
+        # An overlap that nobody asked for is the chunker's to choose, so that a small chunk_size can be set alone.
+        unset = {"chunk_overlap"} - self.model_fields_set
+        return {name: None if name in unset else getattr(self, name) for name in _PARAMETERS[strategy]}
 
     @classmethod
     def _build(cls, values: dict[str, Any], overrides: Mapping[str, str]) -> Self:

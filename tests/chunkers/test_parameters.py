@@ -66,9 +66,15 @@ def test_an_overlap_of_size_minus_one_passes(strategy: str) -> None:
 
 
 @pytest.mark.parametrize("strategy", OVERLAPPING)
-def test_a_size_that_is_not_above_the_unset_overlap_is_refused(strategy: str) -> None:
+@pytest.mark.parametrize(("size", "overlap"), [(1, 0), (9, 0), (30, 3), (50, 5), (51, 50), (512, 50)])
+def test_an_unset_overlap_is_50_or_a_tenth_of_a_small_size(strategy: str, size: int, overlap: int) -> None:
+    assert built(strategy, chunk_size=size)["chunk_overlap"] == overlap
+
+
+@pytest.mark.parametrize("strategy", OVERLAPPING)
+def test_a_named_overlap_is_never_changed_to_fit(strategy: str) -> None:
     with pytest.raises(SettingError, match=r"chunk_overlap: 50 .* less than chunk_size \(50\)"):
-        built(strategy, chunk_size=50)
+        built(strategy, chunk_size=50, chunk_overlap=50)
 
 
 @pytest.mark.parametrize("strategy", SEMANTIC)

@@ -157,3 +157,32 @@ def test_an_interrupted_run_lets_the_strategies_end_the_documents_in_hand(
     again = plain_ingest(source, "recursive", "sentence")
     assert again.exit_status == 0
     assert all(0 < own.unchanged < 80 for own in again.strategies.values())
+
+
+def test_tasks_find_their_run_from_a_second_copy_of_the_flow_s_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prefect loads a flow from a file under a name of its own and sends it by value: globals of that module are copies then."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    import cloudpickle
+
+    from flows import ingest as original
+    from flows import running
+
+    spec = spec_from_file_location("elsewhere", original.__file__)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    load = cloudpickle.loads(cloudpickle.dumps(module.load_batch.fn))
+
+    class Ingestion:
+        def load(self, batch: list[str]) -> list[str]:
+            return batch
+
+    class Runner:
+        ingestion = Ingestion()
+        batches = {1: ["a", "b"]}  # noqa: RUF012
+        documents: dict[int, list[str]] = {}  # noqa: RUF012
+
+    monkeypatch.setitem(running.under_way, "run", Runner())
+    assert load("run", 1) == 2
