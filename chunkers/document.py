@@ -9,15 +9,11 @@ from __future__ import annotations
 import re
 import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from chunkers import ids
-
-if TYPE_CHECKING:
-    from chunkers.analysis import Analysis
-
-MARKDOWN = "text/markdown"
-PLAIN = "text/plain"
+from chunkers.analysis import Analysis
+from chunkers.markdown import MARKDOWN
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -67,8 +63,6 @@ class Document:
         """Tokens, blocks and sentences of the text: made once, shared by every strategy and thread."""
         with self._lock:
             if self._analysis is None:
-                from chunkers.analysis import Analysis
-
                 self._analysis = Analysis(self.text, self.media_type, self.language)
             return self._analysis
 

@@ -17,8 +17,11 @@ from functools import lru_cache
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from chunkers.document import MARKDOWN
 from chunkers.front_matter import front_matter_end
+
+# Media types. Whatever is not markdown has paragraphs only.
+MARKDOWN = "text/markdown"
+PLAIN = "text/plain"
 
 
 class Kind(Enum):

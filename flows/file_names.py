@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from chunkers.document import MARKDOWN, PLAIN
+from chunkers.markdown import MARKDOWN, PLAIN
 
 MEDIA_TYPES = {
     ".md": MARKDOWN,

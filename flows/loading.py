@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from chunkers import ids
-from chunkers.document import MARKDOWN, PLAIN, Document
-from chunkers.markdown import Block, Kind, blocks
+from chunkers.document import Document
+from chunkers.markdown import MARKDOWN, PLAIN, Block, Kind, blocks
 from flows.decoding import DecodeError, decode
 from flows.file_names import media_type
 from flows.front_matter import split_front_matter
