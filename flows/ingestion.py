@@ -21,11 +21,11 @@ from typing import Self
 
 from chunkers import Document, SettingError
 from chunkers.ids import document_id
-from chunkers.models import Embedder, ModelCache
+from chunkers.models import ModelCache
 from flows import batches
 from flows.corpora import choose_corpus, rebase
 from flows.loading import LoadError, hash_file, load_document
-from flows.models import Tools, open_tools
+from flows.models import Shared, Tools, open_tools
 from flows.observer import Observer, current
 from flows.places import open_store
 from flows.report import Report
@@ -106,7 +106,7 @@ class Ingestion:
         # A dry run leaves nothing behind, and embeds nothing either.
         home = Path(self._open.enter_context(TemporaryDirectory())) if request.dry_run else settings.home
         self._cache = self._open.enter_context(ModelCache(home / "cache.sqlite"))
-        self._embedders: dict[str, Embedder] = {}
+        self._shared = Shared(self._cache, self.stop)
         tools = {name: self._tools(name) for name in dict.fromkeys(request.strategies)}
         targets = self._targets(tools)
         for name, target in targets.items():
@@ -119,7 +119,7 @@ class Ingestion:
 
     def _tools(self, name: str) -> Tools:
         stored = self._inventory.recipe(self.corpus, name)
-        return open_tools(name, self.settings, self._cache, stored, self._embedders)
+        return open_tools(name, self.settings, stored, self._shared)
 
     def _targets(self, tools: dict[str, Tools]) -> dict[str, Target]:
         """The target of each strategy. All are chosen before any is made, so that a refused one leaves no trace of the others."""

@@ -7,7 +7,8 @@ models cannot be compared.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, field
 
 from chunkers import Chunker, SettingError, build_chunker
 from chunkers.models import (
@@ -36,6 +37,15 @@ class Tools:
     recipe: Recipe
 
 
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the strategies of a run share: the cache, the embedding models by name, and the event that ends the run."""
+
+    cache: ModelCache
+    cancelled: threading.Event
+    embedders: dict[str, Embedder] = field(default_factory=dict)
+
+
 def endpoint_of(settings: Settings) -> Endpoint | None:
     """The OpenAI-compatible endpoint that settings name, or None."""
     if settings.openai_api_key is None and settings.openai_base_url is None:
@@ -44,17 +54,14 @@ def endpoint_of(settings: Settings) -> Endpoint | None:
     return Endpoint(api_key=key, base_url=settings.openai_base_url)
 
 
-def open_tools(
-    strategy: str, settings: Settings, cache: ModelCache, stored: Recipe | None, embedders: dict[str, Embedder]
-) -> Tools:
+def open_tools(strategy: str, settings: Settings, stored: Recipe | None, shared: Shared) -> Tools:
     """Models, chunker and recipe of one strategy.
 
     Args:
         strategy: one of `chunkers.STRATEGIES`.
         settings: parameters and model names.
-        cache: shared by all strategies.
         stored: the recipe of the live collection, if there is one and it is to be kept.
-        embedders: embedding models by name, shared by the strategies of a run; one that is missing is added.
+        shared: what the strategies of a run share.
 
     Raises:
         SettingError: a parameter or a model cannot be used.
@@ -66,12 +73,12 @@ def open_tools(
         embedding_model = stored.embedding_model
     if stored and llm_model == AUTO and stored.context_model:
         llm_model = stored.context_model
-    if embedding_model not in embedders:
-        embedders[embedding_model] = open_embedder(embedding_model, endpoint)
-    embedder = CachedEmbedder(embedders[embedding_model], cache)
+    if embedding_model not in shared.embedders:
+        shared.embedders[embedding_model] = open_embedder(embedding_model, endpoint, cancelled=shared.cancelled)
+    embedder = CachedEmbedder(shared.embedders[embedding_model], shared.cache)
     writer = None
     if strategy in USES_CONTEXT:
-        writer = CachedContextWriter(open_context_writer(llm_model, endpoint), cache)
+        writer = CachedContextWriter(open_context_writer(llm_model, endpoint, cancelled=shared.cancelled), shared.cache)
     longest = embedder.max_input_tokens
     if longest is not None and settings.chunk_size > longest:
         raise SettingError(

@@ -106,4 +106,6 @@ def _isolated(ingestion: Ingestion, name: str, step: Wait) -> None:
     try:
         step()
     except Exception as error:
-        ingestion.failed(name, error)
+        # What ends because the run was stopped has not failed.
+        if not ingestion.stop.is_set():
+            ingestion.failed(name, error)

@@ -6,6 +6,8 @@ other: without an endpoint it is an error, since vectors of two models cannot be
 
 from __future__ import annotations
 
+import threading
+
 from chunkers.errors import SettingError
 from chunkers.models.base import ContextWriter, Embedder
 from chunkers.models.endpoint import Endpoint, endpoint_from_environment
@@ -19,8 +21,10 @@ ENDPOINT_WRITER = "gpt-4o-mini"
 __all__ = ["Endpoint", "endpoint_from_environment", "open_context_writer", "open_embedder"]
 
 
-def open_embedder(name: str, endpoint: Endpoint | None = None) -> Embedder:
+def open_embedder(name: str, endpoint: Endpoint | None = None, *, cancelled: threading.Event | None = None) -> Embedder:
     """The embedding model called `name`: `auto`, `wordllama` or a model of the endpoint. Nothing is sent or loaded yet.
+
+    Once `cancelled` is set, an endpoint is asked nothing more and waits for it end.
 
     Raises:
         SettingError: the model needs an endpoint and there is none, or the name is blank.
@@ -32,11 +36,15 @@ def open_embedder(name: str, endpoint: Endpoint | None = None) -> Embedder:
         return WordllamaEmbedder()
     from chunkers.models.openai_embedder import OpenAIEmbedder
 
-    return OpenAIEmbedder(name, api_key=endpoint.api_key, base_url=endpoint.base_url)
+    return OpenAIEmbedder(name, api_key=endpoint.api_key, base_url=endpoint.base_url, cancelled=cancelled)
 
 
-def open_context_writer(name: str, endpoint: Endpoint | None = None) -> ContextWriter:
+def open_context_writer(
+    name: str, endpoint: Endpoint | None = None, *, cancelled: threading.Event | None = None
+) -> ContextWriter:
     """The context model called `name`: `auto`, `outline` or a model of the endpoint. Nothing is sent yet.
+
+    Once `cancelled` is set, an endpoint is asked nothing more and waits for it end.
 
     Raises:
         SettingError: the model needs an endpoint and there is none, or the name is blank.
@@ -48,7 +56,7 @@ def open_context_writer(name: str, endpoint: Endpoint | None = None) -> ContextW
         return OutlineWriter()
     from chunkers.models.openai_writer import OpenAIContextWriter
 
-    return OpenAIContextWriter(name, api_key=endpoint.api_key, base_url=endpoint.base_url)
+    return OpenAIContextWriter(name, api_key=endpoint.api_key, base_url=endpoint.base_url, cancelled=cancelled)
 
 
 def _settle(setting: str, name: str, builtin: str, remote: str, endpoint: Endpoint | None) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import openai
@@ -44,6 +44,7 @@ class OpenAIClient:
         timeout: seconds a request may take to connect, and to send each next piece.
         attempts: how often a request is sent at most.
         sleep: waits between attempts, in seconds.
+        cancelled: once set, the run is over: nothing more is sent, and a wait between attempts ends.
     """
 
     def __init__(
@@ -54,8 +55,10 @@ class OpenAIClient:
         timeout: float = TIMEOUT,
         attempts: int = ATTEMPTS,
         sleep: Callable[[float], None] = time.sleep,
+        cancelled: threading.Event | None = None,
     ) -> None:
         self.model = model
+        self._cancelled = cancelled
         self._endpoint = endpoint
         self._timeout = timeout
         self._attempts = attempts
@@ -75,13 +78,16 @@ class OpenAIClient:
         """
 
         def attempt() -> T:
+            if self._cancelled and self._cancelled.is_set():
+                raise self.error("not asked, since the run was stopped", fatal=True)
             if stop and stop.is_set():
                 raise self.error("not asked, since another request of the batch failed")
             return send(self._client())
 
         def pause(seconds: float) -> None:
-            if stop:
-                stop.wait(seconds)
+            events = [event for event in (stop, self._cancelled) if event]
+            if events:
+                _wait(seconds, events)
             else:
                 self._sleep(seconds)
 
@@ -125,3 +131,10 @@ class OpenAIClient:
         if is_refusal(error):
             return RefusedError(self._message(problem))
         return self.error(problem, fatal=classify(error).fatal)
+
+
+def _wait(seconds: float, events: Sequence[threading.Event]) -> None:
+    """Waits so long, or until one of the events is set."""
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0 and not any(event.is_set() for event in events):
+        events[0].wait(min(left, 0.2))

@@ -40,7 +40,7 @@ class OpenAIEmbedder:
         base_url: address up to and with `/v1`; None is OpenAI's own.
         dimensions: shortened vectors, for models that offer them; sent only if given.
         limits: what one request may hold, in cl100k_base tokens.
-        timeout, attempts, sleep: as `OpenAIClient`.
+        timeout, attempts, sleep, cancelled: as `OpenAIClient`.
 
     Raises:
         SettingError: the address, the key or `dimensions` cannot be used.
@@ -60,10 +60,14 @@ class OpenAIEmbedder:
         timeout: float = TIMEOUT,
         attempts: int = ATTEMPTS,
         sleep: Callable[[float], None] = time.sleep,
+        cancelled: threading.Event | None = None,
     ) -> None:
         if dimensions is not None and dimensions < 1:
             raise SettingError("dimensions", dimensions, "at least 1")
-        self._client = OpenAIClient(model, Endpoint(api_key, base_url), timeout=timeout, attempts=attempts, sleep=sleep)
+        endpoint = Endpoint(api_key, base_url)
+        self._client = OpenAIClient(
+            model, endpoint, timeout=timeout, attempts=attempts, sleep=sleep, cancelled=cancelled
+        )
         self._asked_dimensions = dimensions
         self._dimensions = dimensions or KNOWN_DIMENSIONS.get(model)
         self._probing = threading.Lock()

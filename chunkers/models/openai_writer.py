@@ -32,7 +32,7 @@ class OpenAIContextWriter:
         api_key: the key; None for a server that wants none.
         base_url: address up to and with `/v1`; None is OpenAI's own.
         parallel: requests under way at most, over all threads.
-        timeout, attempts: as `OpenAIClient`.
+        timeout, attempts, cancelled: as `OpenAIClient`.
 
     Raises:
         SettingError: the address, the key or `parallel` cannot be used.
@@ -49,10 +49,12 @@ class OpenAIContextWriter:
         parallel: int = PARALLEL,
         timeout: float = TIMEOUT,
         attempts: int = ATTEMPTS,
+        cancelled: threading.Event | None = None,
     ) -> None:
         if parallel < 1:
             raise SettingError("parallel", parallel, "at least 1")
-        self._client = OpenAIClient(model, Endpoint(api_key, base_url), timeout=timeout, attempts=attempts)
+        endpoint = Endpoint(api_key, base_url)
+        self._client = OpenAIClient(model, endpoint, timeout=timeout, attempts=attempts, cancelled=cancelled)
         self._parallel = parallel
         self._slots = threading.BoundedSemaphore(parallel)
         self._outline = OutlineWriter()

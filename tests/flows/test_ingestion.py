@@ -68,7 +68,7 @@ class Picky:
 @pytest.fixture
 def picky(monkeypatch: pytest.MonkeyPatch) -> Picky:
     embedder = Picky()
-    monkeypatch.setattr("flows.models.open_embedder", lambda name, endpoint: embedder)
+    monkeypatch.setattr("flows.models.open_embedder", lambda name, endpoint, cancelled: embedder)
     return embedder
 
 

@@ -1,0 +1,81 @@
+"""Runs with an OpenAI-compatible endpoint: the tests' own server on loopback, over real HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from chunkers import SettingError
+from stores import connect, list_collections
+from tests.flows.conftest import ingest
+from tests.openai_server import OpenAIServer, openai_server, status
+
+__all__ = ["openai_server"]
+
+
+@pytest.fixture
+def endpoint(openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> OpenAIServer:
+    monkeypatch.setenv("OPENAI_BASE_URL", openai_server.url)
+    monkeypatch.setenv("OPENAI_API_KEY", openai_server.key)
+    return openai_server
+
+
+def test_all_strategies_use_the_endpoint_s_models_where_one_is_configured(source: Path, endpoint: OpenAIServer) -> None:
+    report = ingest(source)
+    assert report.exit_status == 0, report.failures()
+    with connect() as client:
+        infos = {info.strategy: info for info in list_collections(client)}
+    assert {info.embedding_model for info in infos.values()} == {"text-embedding-3-small"}
+    assert {info.dimensions for info in infos.values()} == {1536}
+    assert infos["contextual_retrieval"].context_model == "gpt-4o-mini"
+
+
+def test_a_second_run_asks_the_endpoint_nothing(source: Path, endpoint: OpenAIServer) -> None:
+    ingest(source)
+    endpoint.requests.clear()
+    assert ingest(source).exit_status == 0
+    assert endpoint.requests == []
+
+
+def test_a_missing_key_is_an_error_and_never_another_model(
+    source: Path, endpoint: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ingest(source, "recursive")
+    for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name)
+    for rebuild in (False, True):
+        with pytest.raises(SettingError, match="OPENAI_API_KEY"):
+            ingest(source, "recursive", rebuild=rebuild)
+
+
+def test_the_key_is_in_nothing_that_a_failing_run_leaves_behind(
+    source: Path, tmp_path: Path, endpoint: OpenAIServer
+) -> None:
+    endpoint.always = status(401)
+    report = ingest(source)
+    assert report.exit_status == 1
+    assert endpoint.key not in json.dumps(report.as_json())
+    kept = [file for file in (tmp_path / "home").rglob("*") if file.is_file()]
+    assert kept
+    assert all(endpoint.key.encode() not in file.read_bytes() for file in kept)
+
+
+def test_an_interrupt_ends_a_wait_that_the_endpoint_asked_for(source: Path, endpoint: OpenAIServer) -> None:
+    endpoint.always = status(429, {"Retry-After": "60"})
+    command = [sys.executable, "-m", "flows.cli", "ingest", str(source), "--plain", "--json", "--strategy", "recursive"]
+    with subprocess.Popen(command, env=os.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        until = time.monotonic() + 60
+        while not endpoint.requests and time.monotonic() < until:
+            time.sleep(0.05)
+        run.send_signal(signal.SIGINT)
+        said, _ = run.communicate(timeout=20)
+    assert run.returncode == 130
+    report = json.loads(said)
+    assert report["failures"] == ["stopped before the end; the next run goes on"]
