@@ -100,12 +100,12 @@ def _run_flow(request: Request, overrides: dict[str, str], ingestion: Ingestion)
         state = ingest(
             # As anybody would have to give it to repeat the run from elsewhere.
             os.path.abspath(os.path.expanduser(request.source)),
-            ingestion.corpus,
             list(request.strategies),
-            request.rebuild,
-            request.dry_run,
-            request.allow_deletes,
-            overrides or None,
+            corpus=ingestion.corpus,
+            rebuild=request.rebuild,
+            dry_run=request.dry_run,
+            allow_deletes=request.allow_deletes,
+            overrides=overrides or None,
             return_state=True,
         )
     except TerminationSignal as signal:

@@ -119,8 +119,8 @@ def _outcome(future: PrefectFuture[Any]) -> None:
 )
 def ingest(
     source: str,
-    corpus: str | None = None,
     strategies: list[StrategyName] | None = None,
+    corpus: str | None = None,
     rebuild: bool = False,
     dry_run: bool = False,
     allow_deletes: Annotated[int, Field(ge=0)] = 0,
@@ -130,8 +130,8 @@ def ingest(
 
     Args:
         source: A folder, a file or a glob of markdown and text files, on the machine that runs the flow.
-        corpus: The corpus's name; by default that of the root folder.
         strategies: The chunking strategies to bring up to date; all six by default.
+        corpus: The corpus's name; by default that of the root folder.
         rebuild: Build new collections beside the live ones and switch to them at the end. Needed when a setting has changed.
         dry_run: Report what would be done, and write nothing.
         allow_deletes: Delete up to this many vanished documents, although more than a tenth of the corpus is gone.
