@@ -98,15 +98,7 @@ class Settings(BaseSettings):
         faults = _unknown_variables()
         if faults:
             raise SettingsError("\n".join(faults))
-        return cls._build({}, overrides or {})
-
-    def with_overrides(self, overrides: Mapping[str, str]) -> Self:
-        """These settings with some of them given as text, as in `--set NAME=VALUE`; an empty text means the default.
-
-        Raises:
-            SettingsError: a name is unknown or cannot be set so, or a value cannot be used.
-        """
-        return self._build({name: getattr(self, name) for name in type(self).model_fields}, overrides)
+        return cls._build(overrides or {})
 
     def strategy_parameters(self, strategy: str) -> dict[str, Any]:
         """What `chunkers.build_chunker` takes for this strategy besides its models.
@@ -121,8 +113,8 @@ class Settings(BaseSettings):
         return {name: None if name in unset else getattr(self, name) for name in _PARAMETERS[strategy]}
 
     @classmethod
-    def _build(cls, values: dict[str, Any], overrides: Mapping[str, str]) -> Self:
-        values = dict(values)
+    def _build(cls, overrides: Mapping[str, str]) -> Self:
+        values: dict[str, Any] = {}
         for name, value in overrides.items():
             field = _field_name(name)
             values[field] = value if value.strip() else cls.model_fields[field].default

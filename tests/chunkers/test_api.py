@@ -15,8 +15,9 @@ import pytest
 import chunkers
 from chunkers import STRATEGIES, Chunk, Document, Parent, build_chunker, chunk, chunk_document
 from chunkers.document import replace_surrogates
-from tests.chunkers.conftest import EchoWriter, HashEmbedder
+from tests.chunkers.conftest import EchoWriter
 from tests.chunkers.texts import DOCUMENT, SCRIPTS
+from tests.doubles import HashEmbedder
 
 LONG = DOCUMENT * 5 + "".join(text * 20 for text in SCRIPTS.values())
 

@@ -11,8 +11,8 @@ from chunkers import STRATEGIES, Document, chunk
 from chunkers.cascade import split
 from chunkers.spans import Limit
 from chunkers.tokens import count_tokens
-from tests.chunkers.conftest import HashEmbedder
 from tests.chunkers.texts import DOCUMENT
+from tests.doubles import HashEmbedder
 
 STRUCTURED = [name for name in STRATEGIES if name not in ("fixed_size", "contextual_retrieval")]
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from chunkers import STRATEGIES, Chunk, Document, Parent, chunk_document
 from chunkers.tokens import encoding
-from tests.chunkers.conftest import EchoWriter, HashEmbedder
+from tests.chunkers.conftest import EchoWriter
+from tests.doubles import HashEmbedder
 
 FRAGMENTS = [
     "# Title\n",

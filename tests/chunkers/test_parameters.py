@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from chunkers import STRATEGIES, SettingError, build_chunker
-from tests.chunkers.conftest import EchoWriter, HashEmbedder
+from tests.chunkers.conftest import EchoWriter
+from tests.doubles import HashEmbedder
 
 WHOLE_MINIMUM = {
     "fixed_size": {"chunk_size": 1, "chunk_overlap": 0},

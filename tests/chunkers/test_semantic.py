@@ -10,7 +10,7 @@ import pytest
 from chunkers import Document, ModelError, build_chunker, chunk, similarity
 from chunkers.models.base import Vectors
 from chunkers.similarity import adjacent_cosines, boundaries
-from tests.chunkers.conftest import HashEmbedder
+from tests.doubles import HashEmbedder
 
 
 class AngleEmbedder(HashEmbedder):

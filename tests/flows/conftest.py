@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from flows.report import Report
 from flows.request import Request
 from flows.running import PlainRunner, run
 from flows.settings import Settings
+from stores import StoreError, Writer
 
 TEXTS = {
     "guide.md": "# Guide\n\nThe pump starts at dawn. It stops at dusk.\n\n## Care\n\nOil the bearings every month. Use thin oil.\n",
@@ -36,6 +38,19 @@ def source(tmp_path: Path) -> Path:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     return folder
+
+
+@pytest.fixture
+def semantic_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store fails for the strategy `semantic` alone."""
+    write = Writer.write
+
+    def broken(self: Writer, documents: Any, **options: Any) -> Any:
+        if self.strategy == "semantic":
+            raise StoreError("the disk is full", fatal=True)
+        return write(self, documents, **options)
+
+    monkeypatch.setattr(Writer, "write", broken)
 
 
 def ingest(source: Path | str, *strategies: str, overrides: dict[str, str] | None = None, **options: object) -> Report:

@@ -11,9 +11,8 @@ import pytest
 
 from chunkers import STRATEGIES
 from flows.batches import TASK_RUNS
-from stores import StoreError, connect
+from stores import connect
 from stores.inventory import alias_targets
-from stores.writer import Writer
 from tests.flows.conftest import ingest as plain_ingest
 
 pytestmark = pytest.mark.flow
@@ -65,16 +64,8 @@ def test_a_good_run_is_completed_and_fills_every_collection(source: Path, prefec
 
 
 def test_a_failing_strategy_fails_the_run_by_name_while_the_others_stand(
-    source: Path, prefect_server: None, monkeypatch: pytest.MonkeyPatch
+    source: Path, prefect_server: None, semantic_fails: None
 ) -> None:
-    write = Writer.write
-
-    def broken(self: Writer, documents: Any, **options: Any) -> Any:
-        if self.strategy == "semantic":
-            raise StoreError("the disk is full", fatal=True)
-        return write(self, documents, **options)
-
-    monkeypatch.setattr(Writer, "write", broken)
     state = flow_run(source)
     assert state.is_failed()
     assert state.message == "1 of 6 strategies failed: semantic (the disk is full)"

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from chunkers import STRATEGIES, ModelError, SettingError
-from chunkers.models import Vectors
+from chunkers import STRATEGIES, SettingError
 from flows.ingestion import Ingestion
 from flows.observer import Observer
 from flows.report import Report
@@ -20,6 +17,7 @@ from flows.settings import Settings
 from flows.sources import SourceError
 from stores import SettingsChanged, StoreError, connect, list_collections
 from stores.inventory import alias_targets
+from tests.doubles import HashEmbedder
 from tests.flows.conftest import TEXTS, ingest
 
 
@@ -40,34 +38,9 @@ def of_kind(collection: str, kind: str) -> list[dict[str, Any]]:
     return [payload for payload, _ in points(collection).values() if payload["kind"] == kind]
 
 
-class Picky:
-    """An embedder that refuses texts with a word in them, and keeps the texts that it was given."""
-
-    name = "picky"
-    dimensions = 4
-    semantic_threshold = 0.1
-    paragraph_threshold = 0.1
-    max_input_tokens = None
-
-    def __init__(self, refused: str = "", *, fatal: bool = False) -> None:
-        self.refused = refused
-        self.fatal = fatal
-        self.texts: list[str] = []
-
-    def count_tokens(self, text: str) -> int:
-        return len(text)
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        if self.refused and any(self.refused in text for text in texts):
-            raise ModelError("picky gave no vector", fatal=self.fatal)
-        self.texts += texts
-        vectors = np.array([[len(text), text.count("e"), text.count("a"), 1] for text in texts], dtype=np.float32)
-        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-
-
 @pytest.fixture
-def picky(monkeypatch: pytest.MonkeyPatch) -> Picky:
-    embedder = Picky()
+def picky(monkeypatch: pytest.MonkeyPatch) -> HashEmbedder:
+    embedder = HashEmbedder()
     monkeypatch.setattr("flows.models.open_embedder", lambda name, endpoint, cancelled: embedder)
     return embedder
 
@@ -126,7 +99,7 @@ def test_a_second_run_over_the_same_source_writes_and_embeds_nothing(source: Pat
         assert points(f"docs__{name}") == before[name]
 
 
-def test_an_edited_document_embeds_only_what_is_new(source: Path, picky: Picky) -> None:
+def test_an_edited_document_embeds_only_what_is_new(source: Path, picky: HashEmbedder) -> None:
     (source / "long.md").write_text("\n\n".join(f"Paragraph {n} is about the number {n}." for n in range(30)))
     options = {"overrides": {"recursive_chunk_chars": "60"}}
     ingest(source, "recursive", **options)
@@ -247,11 +220,11 @@ def test_a_document_that_becomes_blank_loses_its_points(source: Path) -> None:
     assert {row["metadata"]["source"] for row in of_kind("docs__recursive", "chunk")} == {"notes/tea.md", "log.txt"}
 
 
-def test_one_poisoned_document_fails_alone(source: Path, picky: Picky) -> None:
+def test_one_poisoned_document_fails_alone(source: Path, picky: HashEmbedder) -> None:
     picky.refused = "bearings"
     report = ingest(source, "recursive", "sentence")
     for own in report.strategies.values():
-        assert own.failed == [("guide.md", "picky gave no vector")]
+        assert own.failed == [("guide.md", "no vector")]
         assert own.error is None
     assert report.exit_status == 1
     assert {row["metadata"]["source"] for row in of_kind("docs__recursive", "chunk")} == {"notes/tea.md", "log.txt"}
@@ -261,7 +234,7 @@ def test_one_poisoned_document_fails_alone(source: Path, picky: Picky) -> None:
     assert again.strategies["recursive"].unchanged == 2
 
 
-def test_the_old_text_stays_until_the_new_one_can_be_stored(source: Path, picky: Picky) -> None:
+def test_the_old_text_stays_until_the_new_one_can_be_stored(source: Path, picky: HashEmbedder) -> None:
     ingest(source, "recursive")
     picky.refused = "poison"
     (source / "guide.md").write_text("This is poison.")
@@ -274,17 +247,7 @@ def test_the_old_text_stays_until_the_new_one_can_be_stored(source: Path, picky:
     assert TEXTS["guide.md"].strip() not in texts
 
 
-def test_a_failing_strategy_leaves_the_others_complete(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from stores.writer import Writer
-
-    write = Writer.write
-
-    def broken(self: Writer, documents: Any, **options: Any) -> Any:
-        if self.strategy == "semantic":
-            raise StoreError("the disk is full", fatal=True)
-        return write(self, documents, **options)
-
-    monkeypatch.setattr(Writer, "write", broken)
+def test_a_failing_strategy_leaves_the_others_complete(source: Path, semantic_fails: None) -> None:
     report = ingest(source)
     assert report.summary() == "1 of 6 strategies failed: semantic (the disk is full)"
     assert report.exit_status == 1
@@ -294,14 +257,14 @@ def test_a_failing_strategy_leaves_the_others_complete(source: Path, monkeypatch
         assert set(alias_targets(client)) == {f"docs__{name}" for name in STRATEGIES if name != "semantic"}
 
 
-def test_a_fatal_model_error_stops_the_strategy_and_is_named_once(source: Path, picky: Picky) -> None:
+def test_a_fatal_model_error_stops_the_strategy_and_is_named_once(source: Path, picky: HashEmbedder) -> None:
     picky.refused, picky.fatal = "e", True
     report = ingest(source, "recursive")
     own = report.strategies["recursive"]
-    assert (own.error, own.failed) == ("picky gave no vector", [])
+    assert (own.error, own.failed) == ("no vector", [])
 
 
-def test_changed_settings_are_refused_before_anything_is_embedded(source: Path, picky: Picky) -> None:
+def test_changed_settings_are_refused_before_anything_is_embedded(source: Path, picky: HashEmbedder) -> None:
     ingest(source, "recursive", "sentence")
     picky.texts.clear()
     with pytest.raises(
@@ -323,7 +286,7 @@ def test_a_rebuild_moves_the_alias_and_keeps_the_previous_collection(source: Pat
     assert states == {"docs__recursive__1": "superseded", "docs__recursive__2": "live"}
 
 
-def test_a_rebuild_with_a_failed_document_leaves_readers_where_they_are(source: Path, picky: Picky) -> None:
+def test_a_rebuild_with_a_failed_document_leaves_readers_where_they_are(source: Path, picky: HashEmbedder) -> None:
     ingest(source, "recursive")
     picky.refused = "bearings"
     (source / "guide.md").write_text("New bearings.")
@@ -480,7 +443,7 @@ def test_a_document_that_comes_back_after_a_cut_off_deletion_is_stored_again(
     assert "log.txt" in {row["metadata"]["source"] for row in of_kind("docs__recursive", "chunk")}
 
 
-def test_a_document_that_once_failed_comes_after_all_others(source: Path, picky: Picky) -> None:
+def test_a_document_that_once_failed_comes_after_all_others(source: Path, picky: HashEmbedder) -> None:
     picky.refused = "pump"
     ingest(source, "recursive")
     picky.refused = ""
@@ -517,17 +480,17 @@ def test_a_fault_of_a_parser_is_that_document_s_failure(source: Path, monkeypatc
     assert report.strategies["recursive"].documents == 2
 
 
-def test_a_chunk_size_over_the_model_s_longest_input_is_refused(source: Path, picky: Picky) -> None:
-    picky.max_input_tokens = 100  # type: ignore[assignment]
-    with pytest.raises(SettingError, match="at most 100, the longest input of picky"):
+def test_a_chunk_size_over_the_model_s_longest_input_is_refused(source: Path, picky: HashEmbedder) -> None:
+    picky.max_input_tokens = 100
+    with pytest.raises(SettingError, match="at most 100, the longest input of hash"):
         ingest(source, "recursive")
 
 
-def test_a_failed_batch_counts_what_was_stored_before(source: Path, picky: Picky) -> None:
+def test_a_failed_batch_counts_what_was_stored_before(source: Path, picky: HashEmbedder) -> None:
     many(source, 77)
     picky.refused, picky.fatal = "number 76", True
     own = ingest(source, "recursive").strategies["recursive"]
-    assert own.error == "picky gave no vector"
+    assert own.error == "no vector"
     assert (
         own.documents
         == len([row for row in of_kind("docs__recursive__1", "document") if row["status"] == "done"])

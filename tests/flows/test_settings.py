@@ -158,21 +158,20 @@ def test_an_override_beats_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("name", ["chunk_size", "chunk-size", "CHUNK_SIZE", "QUARRY_CHUNK_SIZE", " chunk_size "])
 def test_a_name_may_be_written_in_several_ways(name: str) -> None:
-    assert Settings.load().with_overrides({name: "128"}).chunk_size == 128
+    assert Settings.load({name: "128"}).chunk_size == 128
 
 
-def test_overrides_keep_the_rest_whatever_the_environment_says_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
-    loaded = Settings.load({"chunk_size": "128", "home": "/store"})
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-2")
+def test_an_empty_override_is_the_default_whatever_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUARRY_CHUNK_SIZE", "128")
+    loaded = Settings.load({"semantic_threshold": "", "chunk_size": " "})
+    assert (loaded.chunk_size, loaded.semantic_threshold) == (512, None)
+
+
+def test_an_override_wins_over_the_environment_and_keeps_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUARRY_CHUNK_SIZE", "64")
-    changed = loaded.with_overrides({"chunk_overlap": "7"})
-    assert changed == loaded.model_copy(update={"chunk_overlap": 7})
-
-
-def test_an_empty_override_is_the_default() -> None:
-    loaded = Settings.load({"semantic_threshold": "0.3", "chunk_size": "128"})
-    assert loaded.with_overrides({"semantic_threshold": "", "chunk_size": " "}) == Settings.load()
+    monkeypatch.setenv("QUARRY_SENTENCE_OVERLAP", "3")
+    loaded = Settings.load({"chunk_size": "128"})
+    assert (loaded.chunk_size, loaded.sentence_overlap) == (128, 3)
 
 
 def test_a_bad_override_is_named_as_it_was_written() -> None:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from qdrant_client import QdrantClient
 
 from chunkers import Chunked, Document
 from chunkers.assembly import make_chunks, make_parents
-from chunkers.errors import ModelError
-from chunkers.models import Vectors
 from stores import Recipe, Target, Writer, connect, open_target
 from stores.names import parse_collection
+from tests.doubles import HashEmbedder
 
 SERVER = os.environ.get("QDRANT_TEST_URL")
 
@@ -40,32 +37,6 @@ def client(request: pytest.FixtureRequest, tmp_path: Path, corpus: str) -> Itera
 def corpus() -> str:
     """A name that no other test uses, since a server is shared."""
     return f"t{uuid.uuid4().hex[:12]}"
-
-
-class HashEmbedder:
-    """Unit vectors from a hash of the text. Keeps what it embedded; raises for texts that hold `refused`."""
-
-    name = "hash"
-    dimensions = 8
-    semantic_threshold = 0.1
-    paragraph_threshold = 0.1
-    max_input_tokens = None
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-        self.refused: str | None = None
-        self.fatal = False
-
-    def count_tokens(self, text: str) -> int:
-        return len(text)
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        if self.refused is not None and any(self.refused in text for text in texts):
-            raise ModelError("no vector", fatal=self.fatal)
-        self.texts += texts
-        rows = [np.frombuffer(hashlib.sha256(text.encode()).digest(), dtype=np.int8)[:8] for text in texts]
-        vectors = np.array(rows, dtype=np.float32).reshape(len(texts), 8)
-        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 class LineChunker:

@@ -16,7 +16,8 @@ from stores import (
 )
 from stores.collections import INDEXED
 from stores.inventory import alias_targets
-from tests.stores.conftest import HashEmbedder, LineChunker, document, points, recipe
+from tests.doubles import HashEmbedder
+from tests.stores.conftest import LineChunker, document, points, recipe
 
 
 def fill(client: QdrantClient, target: Target, *texts: str) -> None:

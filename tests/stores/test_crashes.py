@@ -9,7 +9,8 @@ import pytest
 from qdrant_client import QdrantClient
 
 from stores import StoreError, Target, Writer, read_journal
-from tests.stores.conftest import HashEmbedder, LineChunker, document, points
+from tests.doubles import HashEmbedder
+from tests.stores.conftest import LineChunker, document, points
 
 OLD = {
     "a.md": "one\ntwo\nthree\nfour",

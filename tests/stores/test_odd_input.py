@@ -19,7 +19,8 @@ from chunkers.models import Vectors
 from stores import Retriever, StoreError, Target, Writer, connect, finish_target, open_target, read_journal
 from stores.journal import FAILED, WRITING, JournalRow
 from stores.payloads import clean
-from tests.stores.conftest import HashEmbedder, LineChunker, document, points, recipe, texts
+from tests.doubles import HashEmbedder
+from tests.stores.conftest import LineChunker, document, points, recipe, texts
 
 
 def test_a_set_has_one_order_in_every_process() -> None:
@@ -100,7 +101,7 @@ def test_a_stop_ends_a_batch_that_is_done_again_one_by_one(client: QdrantClient,
     assert (outcome.attempted, outcome.failed) == (1, [])
     left = [row for row in read_journal(client, target.collection).values() if row.status == WRITING]
     assert len(left) == 9
-    embedder.refused = None
+    embedder.refused = ""
     Writer(client, target, LineChunker(), embedder, "next", read_journal(client, target.collection)).write(many)
     assert len(texts(client, target.collection)) == 10
 

@@ -9,7 +9,8 @@ from qdrant_client import QdrantClient, models
 
 from chunkers import Chunked, Document, SettingError
 from stores import Hit, Retriever, StoreError, Target, Writer, finish_target, open_target
-from tests.stores.conftest import HashEmbedder, LineChunker, document, recipe
+from tests.doubles import HashEmbedder
+from tests.stores.conftest import LineChunker, document, recipe
 
 
 @pytest.fixture

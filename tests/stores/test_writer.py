@@ -10,7 +10,8 @@ from qdrant_client import QdrantClient
 from chunkers import ModelError
 from stores import StoreError, Target, Writer, read_journal
 from stores.journal import DONE, FAILED
-from tests.stores.conftest import HashEmbedder, LineChunker, document, points, texts
+from tests.doubles import HashEmbedder
+from tests.stores.conftest import LineChunker, document, points, texts
 
 
 def again(client: QdrantClient, target: Target, embedder: HashEmbedder, run_id: str = "run-2") -> Writer:
@@ -132,7 +133,7 @@ def test_attempts_are_counted_by_run_until_one_succeeds(
     again(client, target, embedder).write([document("a.md", "bad")])
     (row,) = read_journal(client, target.collection).values()
     assert row.attempts == 2
-    embedder.refused = None
+    embedder.refused = ""
     again(client, target, embedder, "run-3").write([document("a.md", "bad")])
     (row,) = read_journal(client, target.collection).values()
     assert (row.attempts, row.error) == (0, None)
@@ -145,7 +146,7 @@ def test_the_old_text_stays_searchable_when_the_new_one_cannot_be_embedded(
     embedder.refused = "new"
     again(client, target, embedder).write([document("a.md", "new one\nold two")])
     assert texts(client, target.collection) == ["old one", "old two"]
-    embedder.refused = None
+    embedder.refused = ""
     again(client, target, embedder, "run-3").write([document("a.md", "new one\nold two")])
     assert texts(client, target.collection) == ["new one", "old two"]
 
@@ -176,7 +177,7 @@ def test_unfinished_documents_of_a_dead_run_are_taken_one_at_a_time(
     embedder.refused = "text"
     names = [f"{number}.md" for number in range(3)]
     writer.write([document(name, f"text {name}") for name in names])
-    embedder.refused = None
+    embedder.refused = ""
     sizes: list[int] = []
     again(client, target, embedder).write(
         [document(name, f"text {name}") for name in [*names, "new-1.md", "new-2.md"]], progress=sizes.append
