@@ -14,7 +14,7 @@ from chunkers import markdown
 from chunkers.clusters import Clusters
 from chunkers.markdown import Block, Kind
 from chunkers.structure import Structure, structure
-from chunkers.tokens import TokenIndex
+from chunkers.tokens import EncodedText, TokenIndex
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ class shared(Generic[T]):  # noqa: N801 - reads as a decorator, like `property`
 
 
 class Analysis:
-    """The shared analysis of one text. Every attribute is computed at first use, under one lock.
+    """The shared analysis of one text. Every attribute is computed at first use, under one lock; only the encoding of a long text starts at once.
 
     Args:
         text: a text without lone surrogates.
@@ -50,10 +50,13 @@ class Analysis:
         self.media_type = media_type
         self.language = language
         self._lock = threading.RLock()
+        self._encoded = EncodedText(text)
 
     @shared
     def tokens(self) -> TokenIndex:
-        return TokenIndex(self.text)
+        index = TokenIndex(self._encoded)
+        del self._encoded  # of several times the text's size, and the index has what it needs
+        return index
 
     @shared
     def clusters(self) -> Clusters:
@@ -74,7 +77,7 @@ class Analysis:
         starts: list[int] = []
         paths: list[tuple[str, ...]] = []
         stack: list[tuple[int, str]] = []
-        for block in self.blocks:
+        for block in self.blocks if markdown.may_have_headings(self.text, self.media_type) else ():
             if block.kind is not Kind.HEADING:
                 continue
             while stack and stack[-1][0] >= block.level:

@@ -2,19 +2,19 @@
 
 Markdown is read by the block rules of `markdown-it-py` (CommonMark, and tables), whose tokens carry line ranges; nothing here
 matches markup on its own. The result is a list of top-level blocks that tile every line which is not blank: what the parser
-swallows without a token (link definitions) becomes a block of kind `OTHER`. Plain text has paragraphs only, parted by blank lines.
-Lines end at CR LF, LF or CR and nowhere else.
+swallows without a token (link definitions) becomes a block of kind `OTHER`. Plain text has paragraphs only, parted by blank lines,
+and so has markdown in which no line begins with a mark: there the parser is left out. Lines end at CR LF, LF or CR and nowhere else.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+from typing import NamedTuple
 
 from markdown_it import MarkdownIt
+from markdown_it.common.html_blocks import block_names
 from markdown_it.token import Token
 
 from chunkers.front_matter import front_matter_end
@@ -40,8 +40,7 @@ class Kind(Enum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """A block and the blocks inside it.
 
     Attributes:
@@ -75,6 +74,22 @@ _KINDS = {
 NEWLINE = re.compile(r"\r\n?|\n")
 BLANK_LINES = re.compile(r"(?:\r\n?+|\n)(?:[^\S\r\n]*+(?:\r\n?+|\n))+")
 _BYTE_ORDER_MARK = "\ufeff"
+# What a line may begin with where it is no line of a paragraph, or not certainly: indentation of four, headings and their underlines,
+# fences, table delimiters, quotes, lists, thematic breaks and front matter, link definitions (whose
+# labels have at most 999 characters), HTML.
+_HEADING = r" {0,3}(?:#|-+[ \t]*\r?$|=+[ \t]*\r?$)"
+_HTML_TAG = rf"(?i:/?(?:{'|'.join(block_names)}|script|pre|style|textarea)(?:[\s/>]|$))"
+_FIRST = (
+    rf"(?: {{4}}|{_HEADING}| {{0,3}}(?:\t|`{{3}}|~{{3}}|[|>\-]|:-|[*+](?:[ \t\r]|$)|[*_][ \t]*[*_]|\d{{1,9}}[.)]|"
+    rf"\[(?:\\.?|[^\]\\\n]){{0,999}}+(?:\]:|$)|<(?:[!?]|{_HTML_TAG}|[^\n]*>[^\S\n]*$)))"
+)
+_MARK = re.compile(_FIRST, re.MULTILINE)
+_MARK_BELOW = re.compile(rf"\n{_FIRST}", re.MULTILINE)
+_HEADING_MARK = re.compile(_HEADING, re.MULTILINE)
+_HEADING_MARK_BELOW = re.compile(rf"\n{_HEADING}", re.MULTILINE)
+_LONE_CR = re.compile(r"\r(?!\n)")
+_BLANK_START = re.compile(r"(?:[ \t]*\r?\n)*(?:[ \t]*\Z)?")
+_BLANK_GAP = re.compile(r"\n(?:(?:[ \t]*\r?\n)+(?:[ \t]*\Z)?|[ \t]*\Z)")
 LONGEST_TITLE = 300
 _MARKUP = re.compile(r"[*_`\[\]<&\\!~]")
 
@@ -88,6 +103,8 @@ def blocks(text: str, media_type: str = MARKDOWN) -> list[Block]:
     """The top-level blocks of `text` in order. They tile it but for blank lines; a blank text has none."""
     if media_type != MARKDOWN:
         return _paragraphs(text)
+    if not has_marks(text):
+        return _unmarked(text)
     # A byte-order mark belongs to the first line, but is no part of its markup.
     mark = int(text.startswith(_BYTE_ORDER_MARK))
     begin = mark + front_matter_end(text[mark:])
@@ -96,24 +113,39 @@ def blocks(text: str, media_type: str = MARKDOWN) -> list[Block]:
     line_starts = [begin if front else 0, *(begin + newline.end() for newline in NEWLINE.finditer(body))]
     if line_starts[-1] < len(text):
         line_starts.append(len(text))
-    tokens = _Tokens()
+    reader = _Reader(line_starts)
     # The parser wants LF line ends and no NUL; both replacements keep the number of lines, which is all that is read back.
     source = NEWLINE.sub("\n", body).replace("\0", "\ufffd")
-    _parser().block.parse(source, _parser(), {}, tokens)
-    found = _nest(tokens, line_starts)
-    return _fill_gaps(text, [*front, *found])
+    _parser().block.parse(source, _parser(), {}, reader)
+    return _fill_gaps(text, [*front, *reader.blocks()])
 
 
-class _Tokens(list[Token]):
-    """The parser's tokens but for those of table cells: nothing is read from them, and a large table has millions."""
+def has_marks(text: str) -> bool:
+    """Whether some line of markdown begins with what could be anything but a paragraph's; where none does, no parser is needed."""
+    return _begins_a_line(_MARK, _MARK_BELOW, text)
 
-    in_cell = False
 
-    def append(self, token: Token) -> None:
-        opens = token.type in ("th_open", "td_open")
-        if not (self.in_cell or opens):
-            super().append(token)
-        self.in_cell = opens or (self.in_cell and token.type not in ("th_close", "td_close"))
+def may_have_headings(text: str, media_type: str = MARKDOWN) -> bool:
+    """False where no line looks like a heading or the line under one, so that the blocks need not be known to know the headings."""
+    return media_type == MARKDOWN and _begins_a_line(_HEADING_MARK, _HEADING_MARK_BELOW, text)
+
+
+def _begins_a_line(first: re.Pattern[str], below: re.Pattern[str], text: str) -> bool:
+    if text.startswith(_BYTE_ORDER_MARK) or ("\r" in text and _LONE_CR.search(text)):
+        return True
+    return bool(first.match(text) or below.search(text))
+
+
+def _unmarked(text: str) -> list[Block]:
+    """The paragraphs of markdown without marks."""
+    found: list[Block] = []
+    start = 0
+    if blank := _BLANK_START.match(text):
+        start = blank.end()
+    for gap in _BLANK_GAP.finditer(text, start):
+        found.append(Block(Kind.PARAGRAPH, start, gap.start() + 1))
+        start = gap.end()
+    return [*found, Block(Kind.PARAGRAPH, start, len(text))] if start < len(text) else found
 
 
 def _paragraphs(text: str) -> list[Block]:
@@ -122,35 +154,53 @@ def _paragraphs(text: str) -> list[Block]:
     return [Block(Kind.PARAGRAPH, start, end) for start, end in spans if not text[start:end].isspace() and end > start]
 
 
-def _nest(tokens: Sequence[Token], line_starts: list[int]) -> list[Block]:
-    """Blocks from the parser's flat list of opening and closing tokens."""
-    last = len(line_starts) - 1
-    top: list[Block] = []
-    # One frame per open token: the token, and the blocks found inside it so far.
-    frames: list[tuple[Token | None, list[Block]]] = [(None, top)]
-    titles: dict[int, str] = {}
-    for position, token in enumerate(tokens):
-        if token.nesting == 1:
-            frames.append((token, []))
-            if token.type == "heading_open":
-                titles[id(token)] = tokens[position + 1].content
-            continue
-        if token.nesting == -1:
-            opened, children = frames.pop()
-        elif token.type in _KINDS:
-            opened, children = token, []
+class _Reader(list[Token]):
+    """Stands where the parser puts its tokens and makes blocks of them at once, so that no token is kept: a large table has millions.
+
+    A token is read when the next one comes, for the parser completes it right after it has put it here.
+    """
+
+    def __init__(self, line_starts: list[int]) -> None:
+        super().__init__()
+        self._line_starts = line_starts
+        self._last = len(line_starts) - 1
+        # One frame per open token: the token, and the blocks found inside it so far.
+        self._frames: list[tuple[Token | None, list[Block]]] = [(None, [])]
+        self._newest: Token | None = None
+        self._title = ""
+
+    def append(self, token: Token) -> None:
+        newest, self._newest = self._newest, token
+        if newest is None:
+            return
+        if newest.nesting == 1:
+            self._frames.append((newest, []))
+        elif newest.nesting == -1:
+            opened, children = self._frames.pop()
+            if opened:
+                self._add(opened, children)
+        elif newest.type == "inline":
+            self._title = newest.content
         else:
-            continue
-        kind = _KINDS.get(opened.type) if opened else None
-        if opened is None or kind is None or opened.map is None:
-            frames[-1][1].extend(children)
-            continue
-        start, end = (line_starts[min(line, last)] for line in opened.map)
+            self._add(newest, [])
+
+    def _add(self, token: Token, children: list[Block]) -> None:
+        siblings = self._frames[-1][1]
+        kind = _KINDS.get(token.type)
+        if kind is None or token.map is None:
+            siblings.extend(children)
+            return
+        first, end = token.map
+        span = self._line_starts[min(first, self._last)], self._line_starts[min(end, self._last)]
         if kind is Kind.HEADING:
-            frames[-1][1].append(Block(kind, start, end, int(opened.tag[1:]), plain_title(titles[id(opened)])))
+            siblings.append(Block(kind, *span, int(token.tag[1:]), plain_title(self._title)))
         else:
-            frames[-1][1].append(Block(kind, start, end, children=tuple(children)))
-    return top
+            siblings.append(Block(kind, *span, children=tuple(children)))
+
+    def blocks(self) -> list[Block]:
+        """The top-level blocks, once the parser is done."""
+        self.append(Token("", "", 0))
+        return self._frames[0][1]
 
 
 def _fill_gaps(text: str, found: list[Block]) -> list[Block]:

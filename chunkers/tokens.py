@@ -14,8 +14,11 @@ import re
 import unicodedata
 from array import array
 from bisect import bisect_left, bisect_right
+from collections import deque
+from contextlib import suppress
 from functools import lru_cache
 from itertools import pairwise
+from threading import Thread
 
 import numpy as np
 import tiktoken
@@ -30,6 +33,8 @@ LONGEST_CHARACTER = 4
 
 # tiktoken refuses a run of a million spaces; one longer than this is encoded in parts of this length.
 LONGEST_RUN = 999_000
+# Characters that are encoded in one go: some milliseconds of work, worth a thread.
+PART = 100_000
 _SPACES = " \t\v\f\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 _RUN = re.compile(f"[{_SPACES}]+")
 
@@ -113,18 +118,60 @@ def _sync_positions(text: str) -> NDArray[np.int64]:
     return np.flatnonzero(ends) + 1
 
 
-def _token_ends(text: str) -> NDArray[np.int64]:
+class EncodedText:
+    """The tokens of a text, encoded in parts by whoever has time.
+
+    A thread of its own starts on a long text at once: tiktoken lets other threads run meanwhile, so that thread takes no time from
+    what Python does beside it. Who needs the tokens encodes the parts that are left. A part ends at a sync position, so the tokens
+    of the parts are the tokens of the text.
+
+    Attributes:
+        sync: offsets p, 0 < p < len(text), at which the pre-tokenizer ends a piece whatever the surroundings.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.sync = _sync_positions(text) if text else np.zeros(0, dtype=np.int64)
+        nearest = np.searchsorted(self.sync, np.arange(PART, len(text), PART))
+        inner = np.unique(self.sync[nearest[nearest < len(self.sync)]]).tolist()
+        self._spans = list(pairwise([0, *inner, len(text)]))
+        self._parts: dict[int, NDArray[np.uint32]] = {}
+        self._left = deque(range(len(self._spans)))
+        self._helper = Thread(target=self._encode_parts, daemon=True) if inner else None
+        if self._helper:
+            self._helper.start()
+
+    def _encode_parts(self) -> None:
+        with suppress(IndexError):  # none left
+            while True:
+                number = self._left.popleft()
+                self._parts[number] = self._encoded(number)
+
+    def _encoded(self, number: int) -> NDArray[np.uint32]:
+        start, end = self._spans[number]
+        return encode(self.text[start:end])
+
+    def tokens(self) -> NDArray[np.uint32]:
+        """All tokens of the text, in order."""
+        self._encode_parts()
+        if self._helper:
+            self._helper.join()
+        # A part that the helper failed on fails here again, where somebody hears of it.
+        return np.concatenate(
+            [self._parts[n] if n in self._parts else self._encoded(n) for n in range(len(self._spans))]
+        )
+
+
+def _token_ends(text: str, tokens: NDArray[np.uint32]) -> NDArray[np.int64]:
     """Character offset at which each token of `text` ends; for one that ends inside a character, the offset of that character."""
-    tokens = encode(text)
     byte_ends = np.cumsum(_token_bytes()[tokens])
     if text.isascii():
         return byte_ends
     raw = np.frombuffer(text.encode("utf-8"), dtype=np.uint8)
     begins = (raw & 0xC0) != 0x80
     begun = np.cumsum(begins, dtype=np.int64)
-    inside = np.zeros(len(byte_ends), dtype=np.int64)
-    before_last = byte_ends < len(raw)
-    inside[before_last] = ~begins[byte_ends[before_last]]
+    # A token ends inside a character where the byte after it begins none.
+    inside = ~np.append(begins, True)[byte_ends]
     return begun[byte_ends - 1] - inside
 
 
@@ -132,18 +179,17 @@ class TokenIndex:
     """Token counts of slices of one text. Safe to use from several threads once built.
 
     Args:
-        text: any text without lone surrogates.
+        encoded: any text without lone surrogates.
     """
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        ends = _token_ends(text) if text else np.zeros(0, dtype=np.int64)
-        sync = _sync_positions(text) if text else np.zeros(0, dtype=np.int64)
+    def __init__(self, encoded: EncodedText) -> None:
+        self.text = text = encoded.text
+        ends = _token_ends(text, encoded.tokens())
         # The first token whose end is p ends exactly there: those that end inside the character at p come after it.
-        before = np.searchsorted(ends, sync, side="left") + 1
+        before = np.searchsorted(ends, encoded.sync, side="left") + 1
         # Plain arrays: bisect on them is several times faster than on numpy's.
         self.ends = array("q", ends.tobytes())
-        self._sync = array("q", np.concatenate(([0], sync, [len(text)])).astype(np.int64).tobytes())
+        self._sync = array("q", np.concatenate(([0], encoded.sync, [len(text)])).astype(np.int64).tobytes())
         self._before = array("q", np.concatenate(([0], before, [len(ends)])).astype(np.int64).tobytes())
 
     def __len__(self) -> int:

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from chunkers import tokens
-from chunkers.tokens import LONGEST_TOKEN, TokenIndex, count_tokens, encode, encoding
+from chunkers.tokens import LONGEST_TOKEN, EncodedText, TokenIndex, count_tokens, encode, encoding
 from tests.chunkers.texts import SCRIPTS
 
 
@@ -18,7 +18,7 @@ def fresh(text: str) -> int:
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_counts_of_random_spans_are_those_of_a_fresh_encoding(script: str) -> None:
     text = SCRIPTS[script] * 30
-    index = TokenIndex(text)
+    index = TokenIndex(EncodedText(text))
     chance = random.Random(script)
     for _ in range(1500):
         start = chance.randrange(len(text))
@@ -31,7 +31,7 @@ def test_counts_of_random_spans_are_exact_where_scripts_meet() -> None:
     pieces = [word for text in SCRIPTS.values() for word in text.split(" ")] + [" ", "\n", "'s", "'ll", "  \n ", "\x00"]
     for _ in range(40):
         text = "".join(chance.choices(pieces, k=60))
-        index = TokenIndex(text)
+        index = TokenIndex(EncodedText(text))
         for _ in range(25):
             start, end = sorted(chance.sample(range(len(text) + 1), 2))
             assert index.count(start, end) == fresh(text[start:end]), text[start:end]
@@ -55,7 +55,7 @@ def test_counts_of_random_spans_are_exact_where_scripts_meet() -> None:
     ],
 )
 def test_counts_of_all_spans_of_awkward_texts_are_exact(text: str) -> None:
-    index = TokenIndex(text)
+    index = TokenIndex(EncodedText(text))
     for start in range(len(text)):
         for end in range(start, len(text) + 1):
             assert index.count(start, end) == (fresh(text[start:end]) if end > start else 0)
@@ -63,18 +63,18 @@ def test_counts_of_all_spans_of_awkward_texts_are_exact(text: str) -> None:
 
 def test_special_tokens_are_ordinary_text() -> None:
     text = "a <|endoftext|> b"
-    assert TokenIndex(text).count(0, len(text)) == fresh(text) > 5
+    assert TokenIndex(EncodedText(text)).count(0, len(text)) == fresh(text) > 5
 
 
 def test_an_empty_text_has_no_tokens() -> None:
-    index = TokenIndex("")
+    index = TokenIndex(EncodedText(""))
     assert (len(index), index.count(0, 0), index.offset_after(3), index.tokens_until(0)) == (0, 0, 0, 0)
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_offsets_follow_the_documents_tokens(script: str) -> None:
     text = SCRIPTS[script]
-    index = TokenIndex(text)
+    index = TokenIndex(EncodedText(text))
     ids = encoding().encode(text, disallowed_special=())
     assert len(index) == len(ids)
     for n in range(1, len(ids) + 1):
@@ -84,20 +84,20 @@ def test_offsets_follow_the_documents_tokens(script: str) -> None:
 
 
 def test_offset_after_stays_inside_the_text() -> None:
-    index = TokenIndex("one two")
+    index = TokenIndex(EncodedText("one two"))
     assert index.offset_after(-1) == 0
     assert index.offset_after(100) == 7
 
 
 def test_tokens_until_counts_the_tokens_that_end_at_or_before_an_offset() -> None:
-    index = TokenIndex("one two three")
+    index = TokenIndex(EncodedText("one two three"))
     assert [index.tokens_until(offset) for offset in (0, 2, 3, 6, 7, 13)] == [0, 0, 1, 1, 2, 3]
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_fits_agrees_with_the_count(script: str) -> None:
     text = SCRIPTS[script]
-    index = TokenIndex(text)
+    index = TokenIndex(EncodedText(text))
     for end in range(1, len(text) + 1, 3):
         count = fresh(text[:end])
         assert index.fits(0, end, count)
@@ -105,7 +105,7 @@ def test_fits_agrees_with_the_count(script: str) -> None:
 
 
 def test_a_span_longer_than_the_longest_tokens_is_refused_without_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
-    index = TokenIndex("a" * 10_000)
+    index = TokenIndex(EncodedText("a" * 10_000))
     encoded: list[str] = []
     monkeypatch.setattr(tokens, "count_tokens", lambda text: encoded.append(text) or 1)
     assert not index.fits(0, 10 * LONGEST_TOKEN + 1, 10)
@@ -117,7 +117,7 @@ def test_a_run_of_a_million_spaces_is_encoded_in_parts() -> None:
     text = "word" + " " * run + "word" + "\n" * 10
     ids = encode(text)
     assert encoding().decode(ids.tolist()) == text
-    assert count_tokens(text) == TokenIndex(text).count(0, len(text)) == len(ids)
+    assert count_tokens(text) == TokenIndex(EncodedText(text)).count(0, len(text)) == len(ids)
 
 
 def test_only_runs_that_are_too_long_are_encoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

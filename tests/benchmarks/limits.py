@@ -1,0 +1,36 @@
+"""The limit of a strategy: one pass of each library that it cannot do without. What we do beside that is ours to keep small."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import sentencex
+from markdown_it import MarkdownIt
+
+from chunkers import STRATEGIES
+from chunkers.markdown import has_marks
+from chunkers.tokens import encoding
+
+TOKENS, BLOCKS, SENTENCES = "tiktoken", "markdown-it-py", "sentencex"
+# The page that sentencex is fastest on: a long text costs it more a character.
+_PAGE = 4000
+
+
+def passes(text: str) -> dict[str, Callable[[], object]]:
+    """One pass of each library over `text`, as fast as the library itself can go."""
+    parser = MarkdownIt("commonmark").enable("table").disable("inline")
+    edges = [*range(0, len(text), _PAGE), len(text)]
+    pages = [text[start:end] for start, end in pairwise(edges)]
+    return {
+        TOKENS: lambda: encoding().encode_to_numpy(text, disallowed_special=()),
+        BLOCKS: lambda: parser.parse(text),
+        SENTENCES: lambda: [sentencex.get_sentence_boundaries("en", page) for page in pages],
+    }
+
+
+def limits(text: str, seconds: dict[str, float]) -> dict[str, float]:
+    """The limit of each strategy in seconds, from the seconds of `passes`. A text without any mark needs no block parse."""
+    plain = seconds[TOKENS] + (seconds[BLOCKS] if has_marks(text) else 0.0)
+    on_sentences = ("sentence", "semantic")
+    return {name: plain + (seconds[SENTENCES] if name in on_sentences else 0.0) for name in STRATEGIES}

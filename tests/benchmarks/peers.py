@@ -1,0 +1,73 @@
+"""The chunkers of other libraries, set to the same cap and the same encoding as ours (extra `bench`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from chonkie import RecursiveChunker, SemanticChunker, SentenceChunker, TokenChunker
+from chonkie.embeddings import BaseEmbeddings
+from langchain_text_splitters import RecursiveCharacterTextSplitter
+from llama_index.core.node_parser import SentenceSplitter, TokenTextSplitter
+from semantic_text_splitter import MarkdownSplitter, TextSplitter
+from semchunk import chunkerify
+
+from chunkers.models.base import Vectors
+from chunkers.tokens import count_tokens, encoding
+
+OVERLAP = 50
+
+
+class NoModel:
+    """An embedder that costs nothing, for what a strategy does apart from its model: rows of one table, in turn."""
+
+    name = "none"
+    dimensions = 8
+    semantic_threshold = 0.05
+    paragraph_threshold = 0.08
+    max_input_tokens: int | None = None
+    _rows = np.random.default_rng(1).normal(size=(4096, dimensions)).astype(np.float32)
+
+    def count_tokens(self, text: str) -> int:
+        return count_tokens(text)
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        return self._rows[: len(texts)]
+
+
+class _NoModelForChonkie(BaseEmbeddings):
+    dimension = NoModel.dimensions
+
+    def embed(self, text: str) -> Vectors:
+        return NoModel._rows[len(text) % 4096]
+
+    def embed_batch(self, texts: Sequence[str]) -> list[Vectors]:
+        return list(np.resize(NoModel._rows, (len(texts), self.dimension)))
+
+    def get_tokenizer(self) -> Any:
+        return encoding()
+
+
+Split = Callable[[str], object]
+
+
+def peers(cap: int) -> dict[str, Callable[[], Split]]:
+    """What makes each peer, by name. The first word of a name is the strategy of ours that it is like."""
+    tokens = encoding()
+    characters = {"chunk_size": cap, "length_function": count_tokens, "chunk_overlap": 0}
+    lengths = {"chunk_size": cap, "chunk_overlap": OVERLAP, "tokenizer": tokens.encode_ordinary}
+    return {
+        "fixed_size chonkie TokenChunker": lambda: TokenChunker(tokens, cap, OVERLAP),
+        "fixed_size LlamaIndex TokenTextSplitter": lambda: TokenTextSplitter(**lengths).split_text,
+        "recursive chonkie RecursiveChunker": lambda: RecursiveChunker(tokens, cap),
+        "recursive LangChain RecursiveCharacterTextSplitter": lambda: (
+            RecursiveCharacterTextSplitter(**characters).split_text
+        ),
+        "recursive semchunk": lambda: chunkerify(tokens, cap),
+        "recursive semantic-text-splitter": lambda: TextSplitter.from_callback(count_tokens, cap).chunks,
+        "recursive semantic-text-splitter Markdown": lambda: MarkdownSplitter.from_callback(count_tokens, cap).chunks,
+        "sentence chonkie SentenceChunker": lambda: SentenceChunker(tokens, cap, OVERLAP),
+        "sentence LlamaIndex SentenceSplitter": lambda: SentenceSplitter(**lengths).split_text,
+        "semantic chonkie SemanticChunker": lambda: SemanticChunker(_NoModelForChonkie(), chunk_size=cap),
+    }
