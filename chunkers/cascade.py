@@ -10,6 +10,7 @@ and what every other strategy does with a unit that is over the cap.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable
 
 from chunkers.analysis import Analysis
@@ -105,7 +106,8 @@ def _level_out(analysis: Analysis, full: Span, crumb: Span, starts: list[int], l
 
 
 def _furthest_part(analysis: Analysis, begin: int, edges: list[int], part: int, limit: Limit) -> int:
-    return furthest(part, len(edges) - 1, lambda n: limit.fits(analysis, begin, edges[n + 1]))
+    guess = bisect_right(edges, limit.reach(analysis, begin)) - 2
+    return furthest(part, len(edges) - 1, lambda n: limit.fits(analysis, begin, edges[n + 1]), guess)
 
 
 def _blank_lines(analysis: Analysis, start: int, end: int) -> list[int]:

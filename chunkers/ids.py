@@ -11,15 +11,17 @@ import hashlib
 import uuid
 
 # uuid5 of the DNS namespace and the project's name: fixed for ever, since every stored id hangs on it.
-_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "chunk-quarry")
+_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "chunk-quarry").bytes
 
 
 def _named(*parts: str) -> str:
     # The length before each part keeps ("ab", "c") and ("a", "bc") apart. Surrogates may stand in a uri (an undecodable
     # file name), and hashing must not fail on them.
     name = "".join(f"{len(part)}:{part}" for part in parts)
-    digest = hashlib.sha1(_NAMESPACE.bytes + name.encode("utf-8", "surrogatepass")).digest()
-    return str(uuid.UUID(bytes=digest[:16], version=5))
+    digest = hashlib.sha1(_NAMESPACE + name.encode("utf-8", "surrogatepass")).hexdigest()
+    # What `uuid.uuid5` does, without its objects: version 5 in the 13th digit, the variant in the upper bits of the 17th.
+    variant = "89ab"[int(digest[16], 16) & 3]
+    return f"{digest[:8]}-{digest[8:12]}-5{digest[13:16]}-{variant}{digest[17:20]}-{digest[20:32]}"
 
 
 def document_id(corpus: str, uri: str) -> str:

@@ -14,6 +14,7 @@ Span = tuple[int, int]
 _WHITE = re.compile(r"\s*")
 # Indentation carries meaning (lists, code) and is kept with a first line, unless it is plainly no indentation.
 _DEEPEST_INDENT = 40
+_NEAR = 64
 
 
 def trim(analysis: Analysis, start: int, end: int) -> Span:
@@ -21,10 +22,14 @@ def trim(analysis: Analysis, start: int, end: int) -> Span:
 
     A blank span comes back empty: (end, end). A space that a combining mark sits on is no white space.
     """
-    first = skip_blank(analysis, start, end)
-    if first == end or not analysis.text[end - 1].isspace():
+    text = analysis.text
+    first = start if start < end and not text[start].isspace() else skip_blank(analysis, start, end)
+    if first == end or not text[end - 1].isspace():
         return first, end
-    return first, first + len(analysis.text[first:end].rstrip())
+    # Mostly a newline or two: looked for in the last few characters before the whole span is copied.
+    near = max(first, end - _NEAR)
+    tail = text[near:end].rstrip()
+    return first, near + len(tail) if tail else first + len(text[first:near].rstrip())
 
 
 def skip_blank(analysis: Analysis, start: int, end: int) -> int:
@@ -57,6 +62,12 @@ class Limit:
         """A quarter of this limit: what is within it is a crumb, better put together with what stands beside it."""
         return Limit(self.tokens // 4, None if self.characters is None else self.characters // 4)
 
+    def reach(self, analysis: Analysis, start: int) -> int:
+        """About where a span from `start` passes the limit: a guess, made without encoding anything."""
+        tokens = analysis.tokens
+        reach = tokens.offset_after(tokens.tokens_until(start) + self.tokens)
+        return reach if self.characters is None else min(reach, start + self.characters)
+
     def fits(self, analysis: Analysis, start: int, end: int) -> bool:
         """Whether `text[start:end]`, trimmed, is within the limit."""
         return self.trimmed(analysis, start, end) is not None
@@ -74,18 +85,31 @@ class Limit:
         return (first, last) if analysis.tokens.fits(first, last, self.tokens) else None
 
 
-def furthest(low: int, high: int, fits: Callable[[int], bool]) -> int:
+def furthest(low: int, high: int, fits: Callable[[int], bool], guess: int | None = None) -> int:
     """The largest n in [low, high) with `fits(n)`, for a `fits` that is true up to some place; `low - 1` if none fits.
 
-    Gallops from `low`, so the cost goes with the logarithm of the answer's distance, not of `high`.
+    Gallops from `guess` (or `low`), so the cost goes with the logarithm of the answer's distance from there, not of `high`.
     """
-    if low >= high or not fits(low):
+    if low >= high:
         return low - 1
-    good, step = low, 1
-    while good + step < high and fits(good + step):
-        good += step
-        step *= 2
-    bad = min(good + step, high)
+    at = low if guess is None else min(max(guess, low), high - 1)
+    step = 1
+    if fits(at):
+        good, bad = at, high
+        while good + step < bad:
+            if not fits(good + step):
+                bad = good + step
+                break
+            good += step
+            step *= 2
+    else:
+        good, bad = low - 1, at
+        while bad - step > good:
+            if fits(bad - step):
+                good = bad - step
+                break
+            bad -= step
+            step *= 2
     while bad - good > 1:
         middle = (good + bad) // 2
         if fits(middle):

@@ -6,6 +6,7 @@ the document does there. The reason is cl100k's pre-tokenizer: it always ends a 
 something that is no letter, and where a digit is followed by something that is no digit, whatever stands before or after. Between
 two such places ("sync" positions here) the tokens of the slice are the tokens of the document. So an exact count is a fresh
 encoding of the slice's head up to its first sync position, plus the index from there to its last, plus a fresh encoding of the tail.
+A slice that begins with a line has no such head, for a piece ends with the newline before it, unless white space follows.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ PART = 100_000
 _SPACES = " \t\v\f\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 _RUN = re.compile(f"[{_SPACES}]+")
 
+_LINE_ENDS = ("\n", "\r", "")
+
 _LETTER, _DIGIT, _OTHER = 1, 2, 3
 
 
@@ -59,6 +62,16 @@ def count_tokens(text: str) -> int:
     if len(text) > LONGEST_RUN:
         return len(encode(text))
     return len(encoding().encode_ordinary(text))
+
+
+@lru_cache(maxsize=4096)
+def _count_recent(text: str) -> int:
+    return count_tokens(text)
+
+
+def _count_short(text: str) -> int:
+    """As `count_tokens`; a text of a few characters, such as a full stop or a word, is remembered."""
+    return _count_recent(text) if len(text) <= 16 else count_tokens(text)
 
 
 def _inside_long_runs(text: str) -> list[int]:
@@ -199,17 +212,21 @@ class TokenIndex:
         """Tokens of `text[start:end]`, exactly what a fresh encoding of that slice gives."""
         if end <= start:
             return 0
-        first = bisect_left(self._sync, start)
-        last = bisect_right(self._sync, end) - 1
-        if first > last:
-            return count_tokens(self.text[start:end])
-        head, tail = self._sync[first], self._sync[last]
-        total = self._before[last] - self._before[first]
-        if head > start:
-            total += count_tokens(self.text[start:head])
-        if end > tail:
-            total += count_tokens(self.text[tail:end])
-        return total
+        text, sync = self.text, self._sync
+        last = bisect_right(sync, end) - 1
+        tail = sync[last]
+        if tail <= start:
+            return count_tokens(text[start:end])
+        total = self._before[last]
+        if text[start - 1 : start] in _LINE_ENDS and not text[start].isspace():
+            # The document has the end of a piece here too, and what follows depends on nothing before.
+            total -= bisect_left(self.ends, start) + 1 if start else 0
+        else:
+            first = bisect_left(sync, start)
+            total -= self._before[first]
+            if sync[first] > start:
+                total += _count_short(text[start : sync[first]])
+        return total + _count_short(text[tail:end]) if end > tail else total
 
     def fits(self, start: int, end: int, cap: int) -> bool:
         """Whether `text[start:end]` has at most `cap` tokens. Encodes only what could decide it, never more than 128 * cap characters."""
