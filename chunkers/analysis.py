@@ -13,10 +13,12 @@ from typing import Any, Generic, TypeVar
 from chunkers import markdown
 from chunkers.clusters import Clusters
 from chunkers.markdown import Block, Kind
-from chunkers.structure import Structure, structure
+from chunkers.sentences import sentence_starts
+from chunkers.structure import Structure, between, structure
 from chunkers.tokens import EncodedText, TokenIndex
 
 T = TypeVar("T")
+Span = tuple[int, int]
 
 
 class shared(Generic[T]):  # noqa: N801 - reads as a decorator, like `property`
@@ -86,6 +88,43 @@ class Analysis:
             starts.append(block.start)
             paths.append(tuple(title for _, title in stack if title))
         return starts, paths
+
+    def sentences(self, start: int, end: int) -> list[Span]:
+        """Spans of the sentences of `text[start:end]`, in order and without a gap; white space belongs to the sentence before it."""
+        if end <= start:
+            return []
+        starts = [start, *self._sentence_starts(start, end)[1:]]
+        return list(zip(starts, [*starts[1:], end], strict=True))
+
+    def sentences_of(self, paragraph: Block) -> list[Span]:
+        """As `sentences`, of a whole paragraph; those of top-level paragraphs are found once."""
+        if known := self._paragraph_sentences.get(paragraph.start):
+            return list(zip(known, [*known[1:], paragraph.end], strict=True))
+        return self.sentences(paragraph.start, paragraph.end)
+
+    @shared
+    def _paragraph_sentences(self) -> dict[int, list[int]]:
+        """Where the sentences of each top-level paragraph start, by the start of the paragraph."""
+        # Paragraphs that only an empty line parts are gone through in one go: `sentencex` parts them there too.
+        runs: list[list[Block]] = []
+        for block in self.blocks:
+            if block.kind is Kind.PARAGRAPH:
+                at = block.start
+                if runs and runs[-1][-1].end == at - 1 and self.text[at - 2 : at] == "\n\n":
+                    runs[-1].append(block)
+                else:
+                    runs.append([block])
+        found: dict[int, list[int]] = {}
+        for run in runs:
+            starts = self._sentence_starts(run[0].start, run[-1].end)
+            for block in run:
+                found[block.start] = [block.start, *between(starts, block.start, block.end)]
+        return found
+
+    def _sentence_starts(self, start: int, end: int) -> list[int]:
+        starts = sentence_starts(self.text, self.language, start, end)
+        floor = self.clusters.floor
+        return [at for at in starts if floor(at) == at]
 
     @shared
     def structure(self) -> Structure:

@@ -30,6 +30,8 @@ def make_chunks(
             no more tokens than this.
     """
     analysis = document.analysis
+    # Most texts have no table; those that have one are asked for each chunk.
+    header_tokens = header_tokens if header_tokens and analysis.structure.tables else 0
     seen: Counter[str] = Counter()
     chunks: list[Chunk] = []
     for index, (start, end) in enumerate(spans):

@@ -15,7 +15,6 @@ from collections.abc import Callable
 
 from chunkers.analysis import Analysis
 from chunkers.markdown import BLANK_LINES, NEWLINE
-from chunkers.sentences import sentence_spans
 from chunkers.spans import Limit, Span, furthest, skip_blank, trim
 from chunkers.structure import HEADING_LEVELS, between
 
@@ -119,7 +118,7 @@ def _lines(analysis: Analysis, start: int, end: int) -> list[int]:
 
 
 def _sentences(analysis: Analysis, start: int, end: int) -> list[int]:
-    return [sentence[0] for sentence in sentence_spans(analysis, start, end)]
+    return [sentence[0] for sentence in analysis.sentences(start, end)]
 
 
 def _words(analysis: Analysis, start: int, end: int) -> list[int]:

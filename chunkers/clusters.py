@@ -38,6 +38,7 @@ class Clusters:
     def __init__(self, text: str) -> None:
         self._text = text
         self._starts, self._ends = array("q"), array("q")
+        self._crlf = "\r\n" in text
         if text.isascii() or not _JOINS.search(_characters_of(text)):
             return
         for stretch in _STRETCH.finditer(text):
@@ -51,14 +52,14 @@ class Clusters:
 
     def floor(self, offset: int) -> int:
         """The last cluster boundary at or before `offset`."""
-        return self._around(offset)[0]
+        return self._around(offset)[0] if self._starts or self._crlf else offset
 
     def ceil(self, offset: int) -> int:
         """The first cluster boundary at or after `offset`."""
-        return self._around(offset)[1]
+        return self._around(offset)[1] if self._starts or self._crlf else offset
 
     def _around(self, offset: int) -> tuple[int, int]:
-        if self._text[offset - 1 : offset + 1] == "\r\n" and offset > 0:
+        if self._crlf and offset > 0 and self._text[offset - 1 : offset + 1] == "\r\n":
             return offset - 1, offset + 1
         if not self._starts:
             return offset, offset

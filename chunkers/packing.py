@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import partial
 
@@ -20,10 +20,12 @@ def pack(analysis: Analysis, units: Sequence[Span], limit: Limit, overlap: int =
         return limit.fits(analysis, units[begin][0], units[end][1])
 
     spans: list[Span] = []
+    ends = [end for _, end in units]
     first = fresh = 0
     while fresh < len(units):
         first = bisect_left(range(fresh), True, first, key=partial(fits, end=fresh))
-        last = max(furthest(fresh, len(units), partial(fits, first)), fresh)
+        guess = bisect_right(ends, limit.reach(analysis, units[first][0])) - 1
+        last = max(furthest(fresh, len(units), partial(fits, first), guess), fresh)
         spans.append((units[first][0], units[last][1]))
         fresh = last + 1
         first = max(first + 1, fresh - overlap)

@@ -7,6 +7,7 @@ it fits.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ from chunkers.chunker import Chunked
 from chunkers.document import Document
 from chunkers.models.base import Embedder
 from chunkers.similarity import adjacent_cosines, boundaries, embed_spans
-from chunkers.spans import Limit, Span
+from chunkers.spans import Limit, Span, furthest
 from chunkers.units import sentence_units
 
 # Percentile under which a gap is a boundary, where the mode is percentile and no threshold is set.
@@ -87,15 +88,18 @@ class SemanticChunker:
 
 def group(analysis: Analysis, units: Sequence[Span], gaps: NDArray[np.bool_], limit: Limit, minimum: int) -> list[Span]:
     """Spans of runs of units: cut at a gap that is a boundary once `minimum` units are in, and where `limit` would be passed."""
+    ends = [end for _, end in units]
+    cuts = (np.flatnonzero(gaps) + 1).tolist()
     runs: list[tuple[int, int]] = []
     first = 0
-    for unit in range(1, len(units)):
-        full = not limit.fits(analysis, units[first][0], units[unit][1])
-        if full or (gaps[unit - 1] and unit - first >= minimum):
-            runs.append((first, unit))
-            first = unit
-    if units:
-        runs.append((first, len(units)))
+    while first < len(units):
+        start = units[first][0]
+        guess = bisect_right(ends, limit.reach(analysis, start)) - 1
+        full = furthest(first + 1, len(units), lambda last, start=start: limit.fits(analysis, start, ends[last]), guess) + 1
+        at = bisect_left(cuts, first + minimum)
+        last = min(full, cuts[at]) if at < len(cuts) else full
+        runs.append((first, last))
+        first = last
     if len(runs) > 1 and runs[-1][1] - runs[-1][0] < minimum:
         joined = (runs[-2][0], runs[-1][1])
         if limit.fits(analysis, units[joined[0]][0], units[joined[1] - 1][1]):

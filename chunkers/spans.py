@@ -6,10 +6,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from chunkers.analysis import Analysis
+from chunkers.analysis import Analysis, Span
 from chunkers.tokens import LONGEST_TOKEN
-
-Span = tuple[int, int]
 
 _WHITE = re.compile(r"\s*")
 # Indentation carries meaning (lists, code) and is kept with a first line, unless it is plainly no indentation.

@@ -11,14 +11,19 @@ from collections.abc import Iterator, Sequence
 from chunkers.analysis import Analysis
 from chunkers.cascade import split
 from chunkers.markdown import Block, Kind
-from chunkers.sentences import sentence_spans
 from chunkers.spans import Limit, Span, trim
 
 
 def sentence_units(analysis: Analysis, limit: Limit) -> list[Span]:
     """Sentences, and blocks that are no prose, each within `limit`, in order; every non-space character lies in exactly one."""
-    parts = _parts_of(analysis, analysis.blocks, limit)
-    return [unit for start, end in parts for unit in split(analysis, start, end, limit)]
+    units: list[Span] = []
+    for start, end in _parts_of(analysis, analysis.blocks, limit):
+        whole = limit.trimmed(analysis, start, end)
+        if whole is None:
+            units.extend(split(analysis, start, end, limit))
+        elif whole[0] < whole[1]:
+            units.append(whole)
+    return units
 
 
 def paragraph_spans(analysis: Analysis) -> list[Span]:
@@ -52,7 +57,7 @@ def _parts_of(analysis: Analysis, blocks: Sequence[Block], limit: Limit) -> Iter
 def _parts(analysis: Analysis, block: Block, limit: Limit) -> Iterator[Span]:
     """Spans that tile a block: sentences of a paragraph, items of a list, anything else whole while it fits."""
     if block.kind is Kind.PARAGRAPH:
-        yield from sentence_spans(analysis, block.start, block.end)
+        yield from analysis.sentences_of(block)
     elif (
         block.children
         and block.kind is not Kind.TABLE

@@ -8,12 +8,12 @@ from itertools import pairwise
 import pytest
 
 from chunkers import Document
-from chunkers.sentences import MARGIN, WINDOW, sentence_spans
+from chunkers.sentences import MARGIN, WINDOW
 
 
 def sentences(text: str, language: str = "en") -> list[str]:
     document = Document(text=text, language=language)
-    return [text[start:end] for start, end in sentence_spans(document.analysis, 0, len(text))]
+    return [text[start:end] for start, end in document.analysis.sentences(0, len(text))]
 
 
 def test_the_stop_and_the_space_after_it_stay_with_their_sentence() -> None:
@@ -65,12 +65,12 @@ def test_a_text_without_a_stop_is_one_sentence() -> None:
 
 
 def test_an_empty_slice_has_no_sentence() -> None:
-    assert sentence_spans(Document(text="abc").analysis, 2, 2) == []
+    assert Document(text="abc").analysis.sentences(2, 2) == []
 
 
 def test_a_slice_has_offsets_of_the_whole_text() -> None:
     document = Document(text="Zero. One. Two. Three.")
-    assert sentence_spans(document.analysis, 6, 15) == [(6, 11), (11, 15)]
+    assert document.analysis.sentences(6, 15) == [(6, 11), (11, 15)]
 
 
 def test_no_cut_falls_inside_a_cluster() -> None:
@@ -98,7 +98,7 @@ def test_a_quotation_across_the_end_of_the_window_is_not_parted() -> None:
 @pytest.mark.parametrize("text", ["今天天气很好。我们去公园吧！", "A short one. ", '"Quoted one." ', "no stop "])
 def test_spans_tile_a_long_text(text: str) -> None:
     document = Document(text=text * 2000)
-    spans = sentence_spans(document.analysis, 0, len(document.text))
+    spans = document.analysis.sentences(0, len(document.text))
     assert spans[0][0] == 0
     assert spans[-1][1] == len(document.text)
     assert all(left[1] == right[0] < right[1] for left, right in pairwise(spans))
