@@ -61,6 +61,11 @@ class Analysis:
         return index
 
     @shared
+    def carriage_returns(self) -> bool:
+        """Whether the text has any."""
+        return "\r" in self.text
+
+    @shared
     def clusters(self) -> Clusters:
         return Clusters(self.text)
 
@@ -71,6 +76,8 @@ class Analysis:
     def headings_at(self, offset: int) -> tuple[str, ...]:
         """The path of headings in force at `offset`; a heading is in force from its own first character."""
         starts, paths = self.headings
+        if not starts:
+            return ()
         at = bisect_right(starts, offset) - 1
         return paths[at] if at >= 0 else ()
 
@@ -124,7 +131,7 @@ class Analysis:
     def _sentence_starts(self, start: int, end: int) -> list[int]:
         starts = sentence_starts(self.text, self.language, start, end)
         floor = self.clusters.floor
-        return [at for at in starts if floor(at) == at]
+        return [at for at in starts if floor(at) == at] if self.clusters.any else starts
 
     @shared
     def structure(self) -> Structure:

@@ -36,8 +36,8 @@ def make_chunks(
     chunks: list[Chunk] = []
     for index, (start, end) in enumerate(spans):
         text = document.text[start:end]
-        first = skip_blank(analysis, start, end)
-        header = _table_header(analysis, first, header_tokens)
+        first = skip_blank(analysis, start, end) if text[0].isspace() else start
+        header = _table_header(analysis, first, header_tokens) if header_tokens else None
         parent = parents[index] if parents else None
         chunks.append(
             Chunk(
@@ -59,7 +59,7 @@ def make_chunks(
 
 def _table_header(analysis: Analysis, offset: int, most_tokens: int) -> str | None:
     """The header rows of the table in whose body `offset` lies; None elsewhere, and if they have more than `most_tokens`."""
-    table = analysis.structure.table_at(offset) if most_tokens else None
+    table = analysis.structure.table_at(offset)
     if table is None:
         return None
     start, end = trim(analysis, table.start, table.body)

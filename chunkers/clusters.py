@@ -33,12 +33,20 @@ def _characters_of(text: str) -> str:
 
 
 class Clusters:
-    """Cluster boundaries of one text."""
+    """Cluster boundaries of one text.
+
+    Attributes:
+        any: whether the text has a cluster of more than one code point at all.
+    """
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._starts, self._ends = array("q"), array("q")
         self._crlf = "\r\n" in text
+        self._find(text)
+        self.any = self._crlf or bool(self._starts)
+
+    def _find(self, text: str) -> None:
         if text.isascii() or not _JOINS.search(_characters_of(text)):
             return
         for stretch in _STRETCH.finditer(text):
@@ -52,11 +60,11 @@ class Clusters:
 
     def floor(self, offset: int) -> int:
         """The last cluster boundary at or before `offset`."""
-        return self._around(offset)[0] if self._starts or self._crlf else offset
+        return self._around(offset)[0] if self.any else offset
 
     def ceil(self, offset: int) -> int:
         """The first cluster boundary at or after `offset`."""
-        return self._around(offset)[1] if self._starts or self._crlf else offset
+        return self._around(offset)[1] if self.any else offset
 
     def _around(self, offset: int) -> tuple[int, int]:
         if self._crlf and offset > 0 and self._text[offset - 1 : offset + 1] == "\r\n":

@@ -17,7 +17,7 @@ _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "chunk-quarry").bytes
 def _named(*parts: str) -> str:
     # The length before each part keeps ("ab", "c") and ("a", "bc") apart. Surrogates may stand in a uri (an undecodable
     # file name), and hashing must not fail on them.
-    name = "".join(f"{len(part)}:{part}" for part in parts)
+    name = "".join([f"{len(part)}:{part}" for part in parts])
     digest = hashlib.sha1(_NAMESPACE + name.encode("utf-8", "surrogatepass")).hexdigest()
     # What `uuid.uuid5` does, without its objects: version 5 in the 13th digit, the variant in the upper bits of the 17th.
     variant = "89ab"[int(digest[16], 16) & 3]

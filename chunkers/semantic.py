@@ -94,10 +94,11 @@ def group(analysis: Analysis, units: Sequence[Span], gaps: NDArray[np.bool_], li
     first = 0
     while first < len(units):
         start = units[first][0]
-        guess = bisect_right(ends, limit.reach(analysis, start)) - 1
-        full = furthest(first + 1, len(units), lambda last, start=start: limit.fits(analysis, start, ends[last]), guess) + 1
         at = bisect_left(cuts, first + minimum)
-        last = min(full, cuts[at]) if at < len(cuts) else full
+        last = cuts[at] if at < len(cuts) else len(units)
+        guess = bisect_right(ends, limit.reach(analysis, start)) - 1
+        if last > guess + 2 or not limit.fits(analysis, start, ends[last - 1]):
+            last = furthest(first + 1, last, lambda unit, start=start: limit.fits(analysis, start, ends[unit]), guess) + 1
         runs.append((first, last))
         first = last
     if len(runs) > 1 and runs[-1][1] - runs[-1][0] < minimum:

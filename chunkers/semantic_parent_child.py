@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from chunkers import parameters
+from chunkers.analysis import Analysis
 from chunkers.assembly import make_chunks, make_parents
 from chunkers.cascade import split
 from chunkers.chunker import Chunked
@@ -76,11 +77,9 @@ class SemanticParentChildChunker:
 
     def chunk(self, documents: Sequence[Document]) -> list[Chunked]:
         limit, parent_limit = Limit(self.chunk_size), Limit(self.parent_max_tokens)
-        paragraphs = [_paragraphs(document, parent_limit) for document in documents]
-        children = [
-            [split(document.analysis, *paragraph, limit) for paragraph in own]
-            for document, own in zip(documents, paragraphs, strict=True)
-        ]
+        parted = [_paragraphs(document.analysis, limit, parent_limit) for document in documents]
+        paragraphs = [[paragraph for paragraph, _ in own] for own in parted]
+        children = [[children for _, children in own] for own in parted]
         # A document of one paragraph is one cluster whatever its vector.
         wanted = [[child for one in found for child in one] if len(found) > 1 else [] for found in children]
         vectors = embed_spans(self.embedder, documents, wanted)
@@ -105,10 +104,15 @@ class SemanticParentChildChunker:
         return Chunked(document, chunks, parents)
 
 
-def _paragraphs(document: Document, limit: Limit) -> list[Span]:
-    """The paragraphs of a document; one over the limit counts as several."""
-    analysis = document.analysis
-    return [part for start, end in paragraph_spans(analysis) for part in split(analysis, start, end, limit)]
+def _paragraphs(analysis: Analysis, limit: Limit, parent_limit: Limit) -> list[tuple[Span, list[Span]]]:
+    """The paragraphs of a document with their children; a paragraph over the parents' limit counts as several."""
+    found: list[tuple[Span, list[Span]]] = []
+    for start, end in paragraph_spans(analysis):
+        if whole := limit.trimmed(analysis, start, end):
+            found.append((whole, [whole]))
+        else:
+            found.extend((part, split(analysis, *part, limit)) for part in split(analysis, start, end, parent_limit))
+    return found
 
 
 def _means(vectors: Vectors, children: list[list[Span]]) -> Vectors:

@@ -77,7 +77,9 @@ class Limit:
         longest = LONGEST_TOKEN * self.tokens if self.characters is None else self.characters
         if end - start > 2 * longest + 1000:
             return None
-        first, last = trim(analysis, start, end)
+        text = analysis.text
+        bare = start < end and not (text[start].isspace() or text[end - 1].isspace())
+        first, last = (start, end) if bare else trim(analysis, start, end)
         if self.characters is not None and last - first > self.characters:
             return None
         return (first, last) if analysis.tokens.fits(first, last, self.tokens) else None

@@ -230,16 +230,17 @@ class TokenIndex:
 
     def fits(self, start: int, end: int, cap: int) -> bool:
         """Whether `text[start:end]` has at most `cap` tokens. Encodes only what could decide it, never more than 128 * cap characters."""
-        if end - start > LONGEST_TOKEN * cap:
-            return False
-        if (end - start) * LONGEST_CHARACTER <= cap:
+        size = end - start
+        if size * LONGEST_CHARACTER <= cap:
             return True
-        first = bisect_left(self._sync, start)
-        last = bisect_right(self._sync, end) - 1
+        if size > LONGEST_TOKEN * cap:
+            return False
+        sync = self._sync
+        first = bisect_left(sync, start)
+        last = bisect_right(sync, end, first, min(first + size + 1, len(sync))) - 1
         if first <= last:
             inner = self._before[last] - self._before[first]
-            outer = self._sync[first] - start + end - self._sync[last]
-            if inner > cap or inner + outer * LONGEST_CHARACTER <= cap:
+            if inner > cap or inner + (size - sync[last] + sync[first]) * LONGEST_CHARACTER <= cap:
                 return inner <= cap
         return self.count(start, end) <= cap
 

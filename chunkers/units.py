@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from chunkers.analysis import Analysis
 from chunkers.cascade import split
 from chunkers.markdown import Block, Kind
-from chunkers.spans import Limit, Span, trim
+from chunkers.spans import Limit, Span
 
 
 def sentence_units(analysis: Analysis, limit: Limit) -> list[Span]:
@@ -27,9 +27,10 @@ def sentence_units(analysis: Analysis, limit: Limit) -> list[Span]:
 
 
 def paragraph_spans(analysis: Analysis) -> list[Span]:
-    """Top-level blocks, trimmed, each with the headings right before it. Of any size."""
-    spans = (trim(analysis, lead, block.end) for lead, block in _with_headings(analysis.blocks))
-    return [span for span in spans if span[0] < span[1]]
+    """Top-level blocks that are not blank, each with the headings right before it. Of any size, not trimmed."""
+    text = analysis.text
+    spans = [(lead, block.end) for lead, block in _with_headings(analysis.blocks)]
+    return [(start, end) for start, end in spans if not text[start].isspace() or not text[start:end].isspace()]
 
 
 def _with_headings(blocks: Sequence[Block]) -> Iterator[tuple[int, Block]]:

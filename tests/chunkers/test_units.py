@@ -53,7 +53,7 @@ def test_an_item_over_the_cap_gives_its_sentences_and_inner_items() -> None:
 def test_paragraphs_are_blocks_with_the_headings_before_them() -> None:
     text = "# A\n\nOne.\nTwo.\n\n- x\n- y\n\n# B\n"
     spans = paragraph_spans(Document(text=text).analysis)
-    assert [text[start:end] for start, end in spans] == ["# A\n\nOne.\nTwo.", "- x\n- y", "# B"]
+    assert [text[start:end].rstrip() for start, end in spans] == ["# A\n\nOne.\nTwo.", "- x\n- y", "# B"]
 
 
 def test_chunks_are_whole_sentences_up_to_the_cap() -> None:
