@@ -166,7 +166,21 @@ def _hard_cuts(analysis: Analysis, start: int, end: int, limit: Limit) -> list[S
         # Blank only where the cut fell between a space and the mark that sits on it.
         spans.extend([span] if span[0] < span[1] else [])
         start = cut
+    if len(spans) > 1 and limit.quarter.fits(analysis, *spans[-1]):
+        spans[-2:] = _halves(analysis, spans[-2], spans[-1], limit)
     return spans
+
+
+def _halves(analysis: Analysis, full: Span, crumb: Span, limit: Limit) -> list[Span]:
+    """Two spans next to each other, the second a crumb, with the cut moved to about their middle if both are within `limit` then."""
+    tokens = analysis.tokens
+    middle = (tokens.tokens_until(full[0]) + tokens.tokens_until(crumb[1])) // 2
+    cut = analysis.clusters.floor(tokens.offset_after(middle))
+    if full[0] < cut < crumb[1]:
+        left, right = limit.trimmed(analysis, full[0], cut), limit.trimmed(analysis, cut, crumb[1])
+        if left and right and left[0] < left[1] and right[0] < right[1]:
+            return [left, right]
+    return [full, crumb]
 
 
 def hard_cut(analysis: Analysis, start: int, end: int, cap: int, fits: Callable[[int], bool]) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from chunkers.assembly import make_chunks
 from chunkers.chunker import Chunked
 from chunkers.document import Document
 from chunkers.models.base import Embedder
-from chunkers.similarity import adjacent_cosines, boundaries, embed_spans
+from chunkers.similarity import adjacent_cosines, boundaries
 from chunkers.spans import Limit, Span, furthest
 from chunkers.units import sentence_units
 
@@ -74,13 +75,11 @@ class SemanticChunker:
         limit = Limit(self.chunk_size)
         units = [sentence_units(document.analysis, limit) for document in documents]
         # A document of one group needs no embedding, since no gap in it could be a boundary.
-        wanted = [own if len(own) > self.minimum else [] for own in units]
-        vectors = embed_spans(self.embedder, documents, wanted)
+        wanted = [[[unit] for unit in own] if len(own) > self.minimum else [] for own in units]
+        cosines = adjacent_cosines(self.embedder, documents, wanted)
         results = []
-        for document, own, found in zip(documents, units, vectors, strict=True):
-            gaps = np.zeros(max(len(own) - 1, 0), dtype=np.bool_)
-            if len(found):
-                gaps = boundaries(adjacent_cosines(found), self.threshold, self.mode)
+        for document, own, found in zip(documents, units, cosines, strict=True):
+            gaps = boundaries(found, self.threshold, self.mode)
             spans = group(document.analysis, own, gaps, limit, self.minimum)
             results.append(Chunked(document, make_chunks(document, spans, header_tokens=self.chunk_size // 2), []))
         return results
@@ -98,7 +97,8 @@ def group(analysis: Analysis, units: Sequence[Span], gaps: NDArray[np.bool_], li
         last = cuts[at] if at < len(cuts) else len(units)
         guess = bisect_right(ends, limit.reach(analysis, start)) - 1
         if last > guess + 2 or not limit.fits(analysis, start, ends[last - 1]):
-            last = furthest(first + 1, last, lambda unit, start=start: limit.fits(analysis, start, ends[unit]), guess) + 1
+            fits = partial(_fits, analysis, limit, start, ends)
+            last = furthest(first + 1, last, fits, guess) + 1
         runs.append((first, last))
         first = last
     if len(runs) > 1 and runs[-1][1] - runs[-1][0] < minimum:
@@ -106,3 +106,7 @@ def group(analysis: Analysis, units: Sequence[Span], gaps: NDArray[np.bool_], li
         if limit.fits(analysis, units[joined[0]][0], units[joined[1] - 1][1]):
             runs[-2:] = [joined]
     return [(units[begin][0], units[end - 1][1]) for begin, end in runs]
+
+
+def _fits(analysis: Analysis, limit: Limit, start: int, ends: list[int], unit: int) -> bool:
+    return limit.fits(analysis, start, ends[unit])

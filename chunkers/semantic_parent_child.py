@@ -7,10 +7,12 @@ that are stored anyway: with a cache nothing is embedded twice.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from chunkers import parameters
 from chunkers.analysis import Analysis
@@ -19,9 +21,10 @@ from chunkers.cascade import split
 from chunkers.chunker import Chunked
 from chunkers.document import Document
 from chunkers.errors import SettingError
-from chunkers.models.base import Embedder, Vectors
+from chunkers.models.base import Embedder
+from chunkers.packing import pack
 from chunkers.semantic import DEFAULT_PERCENTILE, group
-from chunkers.similarity import adjacent_cosines, boundaries, embed_spans
+from chunkers.similarity import adjacent_cosines, boundaries
 from chunkers.spans import Limit, Span
 from chunkers.units import paragraph_spans
 
@@ -78,22 +81,19 @@ class SemanticParentChildChunker:
     def chunk(self, documents: Sequence[Document]) -> list[Chunked]:
         limit, parent_limit = Limit(self.chunk_size), Limit(self.parent_max_tokens)
         parted = [_paragraphs(document.analysis, limit, parent_limit) for document in documents]
-        paragraphs = [[paragraph for paragraph, _ in own] for own in parted]
-        children = [[children for _, children in own] for own in parted]
         # A document of one paragraph is one cluster whatever its vector.
-        wanted = [[child for one in found for child in one] if len(found) > 1 else [] for found in children]
-        vectors = embed_spans(self.embedder, documents, wanted)
-        return [self._chunked(*parts) for parts in zip(documents, paragraphs, children, vectors, strict=True)]
+        wanted = [[children for _, children in own] if len(own) > 1 else [] for own in parted]
+        cosines = adjacent_cosines(self.embedder, documents, wanted)
+        return [self._chunked(*parts) for parts in zip(documents, parted, cosines, strict=True)]
 
     def _chunked(
-        self, document: Document, paragraphs: list[Span], children: list[list[Span]], vectors: Vectors
+        self, document: Document, parted: list[tuple[Span, list[Span]]], cosines: NDArray[np.float64]
     ) -> Chunked:
-        gaps = np.zeros(max(len(paragraphs) - 1, 0), dtype=np.bool_)
-        if len(vectors):
-            gaps = boundaries(adjacent_cosines(_means(vectors, children)), self.threshold, self.mode)
+        gaps = boundaries(cosines, self.threshold, self.mode)
+        paragraphs = [paragraph for paragraph, _ in parted]
         clusters = group(document.analysis, paragraphs, gaps, Limit(self.parent_max_tokens), 1)
         parents = make_parents(document, clusters)
-        spans = [child for own in children for child in own]
+        spans = [child for _, children in parted for child in children]
         of_child = []
         at = 0
         for start, _ in spans:
@@ -110,14 +110,27 @@ def _paragraphs(analysis: Analysis, limit: Limit, parent_limit: Limit) -> list[t
     for start, end in paragraph_spans(analysis):
         if whole := limit.trimmed(analysis, start, end):
             found.append((whole, [whole]))
-        else:
-            found.extend((part, split(analysis, *part, limit)) for part in split(analysis, start, end, parent_limit))
+            continue
+        children = split(analysis, start, end, limit)
+        first = 0
+        for part in pack(analysis, _whole_clusters(analysis, children, parent_limit), parent_limit):
+            last = bisect_left(children, (part[1],), first)
+            found.append((part, children[first:last]))
+            first = last
     return found
 
 
-def _means(vectors: Vectors, children: list[list[Span]]) -> Vectors:
-    """One vector per paragraph, the mean of its children's."""
-    starts = np.cumsum([0, *(len(own) for own in children[:-1])])
-    sums = np.add.reduceat(vectors.astype(np.float64), starts, axis=0)
-    counts = np.array([[len(own)] for own in children])
-    return np.asarray(sums / counts, dtype=np.float32)
+def _whole_clusters(analysis: Analysis, children: list[Span], parent_limit: Limit) -> list[Span]:
+    """`children` as a parent may hold them: those that had to cut a cluster are joined where the parent can hold it whole."""
+    units: list[Span] = []
+    for start, end in children:
+        begin = analysis.clusters.floor(start)
+        if begin == start:
+            units.append((start, end))
+        elif units and begin < units[-1][1] and parent_limit.fits(analysis, units[-1][0], end):
+            units[-1] = (units[-1][0], end)
+        else:
+            # Blank up to the mark that sits on it, so no child holds the first part of the cluster.
+            whole = not (units and begin < units[-1][1]) and parent_limit.fits(analysis, begin, end)
+            units.append((begin if whole else start, end))
+    return units

@@ -1,22 +1,44 @@
-"""Where sentences start, by the rules of `sentencex` for a language.
+"""Where sentences start, by the rules of `sentencex` for a language, and a few of our own where those fall short.
 
 `sentencex` needs the square of a paragraph's length and is several times faster on a page than on ten. So it is shown a long text
-through a window that moves on to where its last certain sentence starts: one whose end, and some text behind it, was in view.
+through a window that moves on to where its last certain sentence starts: one whose end, and some text behind it, was in view. A
+stretch of several windows in which nothing is certain (a dump of records, a wall of quotes) is parted at a line or a space.
+
+What is mended: a stop of ASCII ends no sentence where no white space follows (`./a.out`, `foo.bar.Baz`), nor after some common
+abbreviations; closing brackets and quotes stay with the sentence that they close; and some stops of other scripts are added.
 """
 
 from __future__ import annotations
 
+import re
+from itertools import pairwise
+
 import sentencex
+
+from chunkers.abbreviations import BEFORE_NUMBERS, TITLES
 
 WINDOW = 4000
 # What has to be in view behind the start of a sentence for it to be certain: more than a quotation in which nothing is parted.
 MARGIN = 500
+# As far as the window grows where no sentence is certain.
+LONGEST_WINDOW = 4 * WINDOW
+
+_OPENERS = "“‘「『《〈（(【〔[{«"
+_PAIRED = "”’」』》〉）)】〕]}»"
+_CLOSERS = _PAIRED + "\"'"
+# Chinese and Japanese semicolons and ellipses, and the full stops of Khmer and Tibetan.
+_MORE_STOPS = "；…។៕།"
+_CLOSING = rf"[{re.escape(_CLOSERS)}]*"
+_MORE_ENDS = re.compile(rf"(?:[；។៕།]|…+(?={_CLOSING}[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])){_CLOSING}\s*")
+_LAST_WORD = re.compile(r"[\w.]*\Z")
+# More than any abbreviation has.
+_LONGEST_WORD = 16
 
 
 def sentence_starts(text: str, language: str, start: int, end: int) -> list[int]:
     """Offsets at which the sentences of `text[start:end]` start, the first at `start`; white space belongs to the sentence before it.
 
-    A newline is no sentence end, a blank line is. A slice without any sentence end is one sentence.
+    A newline is no sentence end, a blank line is. A slice without any sentence end is one sentence, up to some pages.
 
     Args:
         language: ISO 639-1 code.
@@ -25,21 +47,77 @@ def sentence_starts(text: str, language: str, start: int, end: int) -> list[int]
     size = WINDOW
     while (seen := starts[-1] + size) < end:
         certain = [at for at in _inner(text, language, starts[-1], seen) if at <= seen - MARGIN]
+        if not certain and size >= LONGEST_WINDOW:
+            certain = [_gap(text, starts[-1], seen)]
         starts.extend(certain)
         size = WINDOW if certain else 2 * size
     starts.extend(_inner(text, language, starts[-1], end))
     return starts
 
 
+def _gap(text: str, start: int, end: int) -> int:
+    """Where the last line in `text[start:end]` starts, else its last word, else `end`."""
+    line = max(text.rfind("\n", start, end), text.rfind("\r", start, end))
+    return (line if line >= start else text.rfind(" ", start, end)) + 1 or end
+
+
 def _inner(text: str, language: str, start: int, end: int) -> list[int]:
     """Where the sentences of `text[start:end]` start, but for the first."""
+    window = text[start:end]
     starts: list[int] = []
-    for sentence in sentencex.get_sentence_boundaries(language, text[start:end]):
+    for sentence in sentencex.get_sentence_boundaries(language, window):
         # Blank lines are reported as sentences of their own or before the next, and left out between sentencex's own blocks:
         # all go to the sentence before. Blanks at the very start go to the first.
         found = sentence["text"]
-        if found[0] in "\r\n":
-            found = found.lstrip("\r\n")
-        if found and not found.isspace():
+        if found[0].isspace():
+            found = found.lstrip()
+        if found:
             starts.append(start + sentence["end_index"] - len(found))
-    return starts[1:]
+    kept = [moved for at in starts[1:] if (moved := _mended(text, language, at, end))]
+    if not window.isascii() and any(stop in window for stop in _MORE_STOPS):
+        return sorted({*kept, *_more(text, [start, *kept, end])})
+    return kept
+
+
+def _mended(text: str, language: str, at: int, end: int) -> int | None:
+    """The sentence start `at`, moved behind the brackets and quotes that close the sentence before it; None if no sentence starts."""
+    before = text[at - 1]
+    if before.isspace():
+        # A stop, one white space, a start: what nearly every sentence is like.
+        if text[at - 2] == "." and _is_abbreviation(text, language, at - 2, at):
+            return None
+        return at
+    stop = at - 1
+    while text[stop] in _CLOSERS and stop:
+        stop -= 1
+    if text[stop] in ".!?" or (text[stop] == "．" and text[at].isdigit()):
+        return None
+    while at < end and text[at] in _CLOSERS:
+        at += 1
+    while at < end and text[at].isspace():
+        at += 1
+    return at if at < end else None
+
+
+def _is_abbreviation(text: str, language: str, stop: int, following: int) -> bool:
+    """Whether the full stop at `stop` is that of an abbreviation which `sentencex` does not know in this place."""
+    titles, before_numbers = TITLES.get(language, ()), BEFORE_NUMBERS.get(language, ())
+    if not titles and not before_numbers:
+        return False
+    found = _LAST_WORD.search(text, max(stop - _LONGEST_WORD, 0), stop)
+    word = found.group() if found else ""
+    return word in titles or (word in before_numbers and not text[following].isupper())
+
+
+def _more(text: str, edges: list[int]) -> list[int]:
+    """Starts behind the stops that `sentencex` does not know, outside quotes and brackets, in sentences between these edges."""
+    starts: list[int] = []
+    for start, end in pairwise(edges):
+        depth, reached = 0, start
+        for stop in _MORE_ENDS.finditer(text, start, end):
+            between = text[reached : stop.start()]
+            depth += sum(map(between.count, _OPENERS)) - sum(map(between.count, _PAIRED))
+            reached = stop.start()
+            if depth <= 0 and stop.end() < end:
+                starts.append(stop.end())
+    return starts

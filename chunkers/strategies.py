@@ -10,6 +10,7 @@ from chunkers.contextual_retrieval import ContextualRetrievalChunker
 from chunkers.document import Chunk, Document, Parent
 from chunkers.errors import SettingError
 from chunkers.fixed_size import FixedSizeChunker
+from chunkers.input_limit import WithinInputLimit
 from chunkers.models.base import ContextWriter, Embedder
 from chunkers.recursive import RecursiveChunker
 from chunkers.semantic import SemanticChunker
@@ -42,7 +43,8 @@ def build_chunker(
 
     Args:
         strategy: one of `STRATEGIES`.
-        embedder: for the strategies that embed sentences or paragraphs; the built-in one by default.
+        embedder: for the strategies that embed sentences or paragraphs, the built-in one by default; whichever the strategy, a
+            context is shortened where it would make a text too long for it.
         context_writer: for `contextual_retrieval`; the built-in outline by default.
         parameters: the strategy's own, such as `chunk_size`; see the class of the strategy.
 
@@ -62,7 +64,8 @@ def build_chunker(
     if "context_writer" in wanted:
         parameters["context_writer"] = context_writer or _builtin_context_writer()
     built: Chunker = chunker(**parameters)
-    return built
+    longest = embedder.max_input_tokens if embedder else None
+    return built if embedder is None or longest is None else WithinInputLimit(built, embedder, longest)
 
 
 def chunk_document(

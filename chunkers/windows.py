@@ -36,7 +36,9 @@ def token_windows(analysis: Analysis, size: int, overlap: int) -> list[Span]:
             spans.append((start, end))
         if end >= len(text):
             break
-        first = min(first + size - overlap, tokens.tokens_until(end))
+        reached = tokens.tokens_until(end)
+        # Behind a character of more than `size` tokens the windows go on from its end.
+        first = min(first + size - overlap, reached) if overlap else reached
         following = min(clusters.floor(tokens.offset_after(first)), end) if overlap else end
         if following <= start:
             # The overlap reaches back over the whole window (one cluster of many tokens): go on behind its first cluster.

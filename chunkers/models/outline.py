@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from chunkers.markdown import plain_title
 from chunkers.models.base import Context, ContextRequest
 from chunkers.models.terms import telling_terms
 from chunkers.models.texts import fold, shorten
@@ -25,7 +26,7 @@ class OutlineWriter:
     """
 
     name = "outline"
-    prompt_version = "1"
+    prompt_version = "2"
 
     def write(self, requests: Sequence[ContextRequest]) -> list[Context]:
         """One context per request, in order. Never fails."""
@@ -38,7 +39,14 @@ def outline(request: ContextRequest) -> str:
     headings = [heading for heading in map(fold, request.headings) if heading]
     if headings and headings[0].casefold() == title.casefold():
         del headings[0]
-    terms = telling_terms(request.text, f"{request.preceding}\n{request.following}", (title, *headings))
+    known = (title, *headings)
+    # What the section itself begins with is not told twice.
+    begins = _first_line(request.text)
+    if headings and headings[-1].casefold() == begins:
+        del headings[-1]
+    elif title.casefold() == begins:
+        title = ""
+    terms = telling_terms(request.text, f"{request.preceding}\n{request.following}", known)
     place = _place(title, headings)
     while terms:
         listed = f"Terms: {', '.join(terms)}."
@@ -47,6 +55,12 @@ def outline(request: ContextRequest) -> str:
             return whole
         terms.pop()
     return place
+
+
+def _first_line(text: str) -> str:
+    """The first line of a section, case folded, without the marks of a heading."""
+    line = next(filter(str.strip, text.splitlines()), "")
+    return plain_title(line.strip().strip("#")).casefold()
 
 
 def _place(title: str, headings: list[str]) -> str:

@@ -126,3 +126,24 @@ def test_a_long_text_is_encoded_a_bounded_number_of_times(
 @pytest.mark.parametrize(("run", "count"), [("a", 125_000), ("^", 250_000), ("\n", 31_250), (" ", 7_815)])
 def test_a_run_of_a_million_characters_is_encoded(run: str, count: int) -> None:
     assert len(encode(run * 1_000_000)) == count
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_windows_behind_characters_over_the_cap_are_full_again(size: int) -> None:
+    found = texts_of("🚀" * 30 + " some plain words follow here and go on", "fixed_size", size)
+    assert found[:30] == ["🚀"] * 30
+    assert found[30] == (" some" if size == 1 else " some plain")
+    assert [tokens.count_tokens(text) for text in found[30:]] == [size] * (8 // size)
+
+
+@pytest.mark.parametrize("strategy", STRUCTURED)
+def test_a_run_that_has_to_be_cut_leaves_no_crumb(strategy: str) -> None:
+    counts = [tokens.count_tokens(text) for text in texts_of("x" * (8 * 129), strategy, 16)]
+    assert sum(counts) == 129
+    assert min(counts) > 4
+
+
+def test_the_parents_cap_leaves_no_crumb_among_children() -> None:
+    text = "今天天气很好我们去公园散步然后回家吃饭" * 316
+    chunks = chunks_of(text, "semantic_parent_child", 512)
+    assert min(chunk.token_count for chunk in chunks) > 100

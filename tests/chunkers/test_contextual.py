@@ -8,6 +8,7 @@ import pytest
 
 from chunkers import Chunk, Document, ModelError, build_chunker, chunk
 from chunkers.models.base import Context, ContextRequest
+from chunkers.models.outline import OutlineWriter
 from tests.chunkers.conftest import EchoWriter
 
 # Every number is there once, so a window at the wrong place shows.
@@ -138,3 +139,12 @@ def test_an_error_of_the_writer_passes_through() -> None:
 
     with pytest.raises(ModelError, match="no answer"):
         contextual("Some words.", Failing())
+
+
+@pytest.mark.parametrize(
+    "text", ["# Title\n\nOne line.\n", "Title\n===\n\nOne line.\n", "\n# **Title** #\n\nOne line.\n"]
+)
+def test_a_heading_in_the_text_is_not_told_again_in_the_outline(text: str) -> None:
+    document = Document(text=text, title="Title")
+    (only,) = chunk(document, "contextual_retrieval", context_writer=OutlineWriter())
+    assert only.embedding_text == f"Terms: line.\n\n{text}"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
-from chunkers import Document, ModelError, build_chunker, chunk, similarity
+from chunkers import Document, ModelError, build_chunker, chunk, chunk_document, similarity
 from chunkers.models.base import Vectors
 from chunkers.similarity import adjacent_cosines, boundaries
 from tests.doubles import HashEmbedder
@@ -111,12 +112,16 @@ def test_no_more_units_than_the_minimum_embed_nothing() -> None:
 
 
 def test_a_zero_vector_is_like_nothing() -> None:
-    assert adjacent_cosines(np.array([[1, 0], [0, 0], [0, 0], [0, 1]], dtype=np.float32)).tolist() == [0, 0, 0]
+    document = Document(text=text_of(0, "none", "none", 90))
+    units = [[span] for span in document.analysis.sentences(0, len(document.text))]
+    assert adjacent_cosines(AngleEmbedder(), [document], [units])[0].tolist() == [0, 0, 0]
     assert semantic(text_of(0, "none", 0)) == [text_of(0), text_of("none"), text_of(0)]
 
 
 def test_cosines_of_fewer_than_two_vectors_are_none() -> None:
-    assert adjacent_cosines(np.zeros((1, 3), dtype=np.float32)).shape == (0,)
+    documents = [Document(text=text_of(0)), Document(text=""), Document(text=text_of(0, 0))]
+    units = [[[span] for span in one.analysis.sentences(0, len(one.text))] for one in documents]
+    assert [len(found) for found in adjacent_cosines(AngleEmbedder(), documents, units)] == [0, 0, 1]
     assert boundaries(np.zeros(0), 50.0, "percentile").shape == (0,)
 
 
@@ -147,6 +152,39 @@ def test_calls_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_boundary_between_two_calls_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(similarity, "WINDOW", 2)
     assert semantic(text_of(0, 0, 90, 90)) == [text_of(0, 0), text_of(90, 90)]
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 100])
+def test_a_unit_of_several_parts_has_the_mean_of_their_vectors(window: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(similarity, "WINDOW", window)
+    document = Document(text=text_of(0, 90, 45, 135, 0, 0))
+    spans = document.analysis.sentences(0, len(document.text))
+    embedder = AngleEmbedder()
+    (found,) = adjacent_cosines(embedder, [document], [[spans[:2], spans[2:3], spans[3:5], spans[5:]]])
+    expected = [1, np.cos(np.radians(22.5)), np.cos(np.radians(67.5))]
+    assert found == pytest.approx(expected, abs=1e-6)
+    assert max(embedder.calls) <= window
+
+
+@pytest.mark.parametrize("strategy", ["semantic", "semantic_parent_child"])
+def test_vectors_of_a_long_document_are_not_all_in_memory(strategy: str) -> None:
+    class Wide(HashEmbedder):
+        dimensions = 1536
+
+        def embed(self, texts: Sequence[str]) -> Vectors:
+            vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
+            vectors[:, 0] = 1
+            return vectors
+
+    document = Document(text="\n\n".join(f"Sentence {number} is here." for number in range(20_000)))
+    chunk(document, "fixed_size")
+    tracemalloc.start()
+    try:
+        chunk_document(document, strategy, embedder=Wide())
+        # All vectors at once are 123 MB, and their double precision twice that.
+        assert tracemalloc.get_traced_memory()[1] < 200e6
+    finally:
+        tracemalloc.stop()
 
 
 def test_the_units_of_over_long_sentences_are_within_the_cap() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from itertools import pairwise
+from typing import Any
 
 import pytest
+import sentencex
 
 from chunkers import Document
-from chunkers.sentences import MARGIN, WINDOW
+from chunkers import sentences as sentence_rules
+from chunkers.sentences import LONGEST_WINDOW, MARGIN, WINDOW
 
 
 def sentences(text: str, language: str = "en") -> list[str]:
@@ -60,8 +62,39 @@ def test_white_space_at_the_start_belongs_to_the_first_sentence() -> None:
 
 
 def test_a_text_without_a_stop_is_one_sentence() -> None:
-    text = "word " * 5000
+    text = "word " * 3000
     assert sentences(text) == [text]
+
+
+@pytest.mark.parametrize("separator", [" ", "\n"])
+def test_pages_without_a_stop_are_parted_at_lines_or_spaces(separator: str) -> None:
+    text = f"word{separator}" * 10_000
+    found = sentences(text)
+    assert "".join(found) == text
+    assert all(sentence.endswith(separator) for sentence in found)
+    assert max(map(len, found)) <= LONGEST_WINDOW
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The lengths of the texts that sentencex is shown."""
+    lengths: list[int] = []
+    real = sentencex.get_sentence_boundaries
+
+    def counted(language: str, text: str) -> list[dict[str, Any]]:
+        lengths.append(len(text))
+        return real(language, text)
+
+    monkeypatch.setattr(sentence_rules.sentencex, "get_sentence_boundaries", counted)
+    return lengths
+
+
+@pytest.mark.parametrize("unit", ["`word` ", "('alpha','beta'), ", "word ", "`", "word"])
+def test_sentencex_is_shown_a_bounded_window(unit: str, shown: list[int]) -> None:
+    text = unit * (150_000 // len(unit))
+    assert "".join(sentences(text)) == text
+    assert max(shown) <= LONGEST_WINDOW
+    assert sum(shown) < 4 * len(text)
 
 
 def test_an_empty_slice_has_no_sentence() -> None:
@@ -84,7 +117,7 @@ def test_sentences_beyond_one_window_are_all_found(separator: str) -> None:
 
 
 def test_a_sentence_longer_than_the_window_is_whole() -> None:
-    long = "word " * WINDOW + "end. "
+    long = "word " * (WINDOW // 2) + "end. "
     assert sentences("First. " + long + "Last.") == ["First. ", long, "Last."]
 
 
@@ -104,12 +137,65 @@ def test_spans_tile_a_long_text(text: str) -> None:
     assert all(left[1] == right[0] < right[1] for left, right in pairwise(spans))
 
 
-def test_time_grows_with_the_length_of_a_paragraph() -> None:
-    def seconds(times: int) -> float:
-        text = "今天天气很好。我们去公园吧！" * times
-        began = time.process_time()
-        sentences(text, "zh")
-        return time.process_time() - began
+def test_what_sentencex_is_shown_grows_with_the_length_of_a_paragraph(shown: list[int]) -> None:
+    text = "今天天气很好。我们去公园吧！" * 10_000
+    sentences(text, "zh")
+    assert max(shown) == WINDOW
+    assert sum(shown) < 2 * len(text)
 
-    # Its square would give 100 times as much.
-    assert seconds(10_000) < 40 * seconds(1_000)
+
+@pytest.mark.parametrize(
+    ("language", "expected"),
+    [
+        ("zh", ["他来了；", "她走了；", "我们留下。"]),
+        ("zh", ["等等……", "他走了。"]),
+        ("zh", ["（一；二）三；", "四。"]),
+        ("ja", ["もう一つ…", "最後です。"]),
+        ("ja", ["３．５です。", "はい。"]),
+        ("km", ["ខ្ញុំទៅ។ ", "អ្នកមក។"]),
+    ],
+)
+def test_stops_that_sentencex_does_not_know_end_sentences(language: str, expected: list[str]) -> None:
+    assert sentences("".join(expected), language) == expected
+
+
+def test_a_closing_quote_stays_with_its_sentence() -> None:
+    assert sentences("『本。』を読む？はい。", "ja") == ["『本。』", "を読む？", "はい。"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Then run ./a.out now. It works.", ["Then run ./a.out now. ", "It works."]),
+        ("Use foo.bar.Baz and x.Y. It works.", ["Use foo.bar.Baz and x.Y. ", "It works."]),
+        ("Node.js and .NET are here. It works.", ["Node.js and .NET are here. ", "It works."]),
+        ("One.[1] Two.(2) Three. It works.", ["One.[1] ", "Two.(2) Three. ", "It works."]),
+    ],
+)
+def test_an_ascii_stop_ends_a_sentence_only_before_white_space(text: str, expected: list[str]) -> None:
+    assert sentences(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("language", "first"),
+    [
+        ("en", "Ms. Fox left."),
+        ("en", "Then Ms. Fox left."),
+        ("en", "See Vol. 2 now."),
+        ("en", "At max. 3 of them."),
+        ("en", "About approx. 5 km."),
+        ("en", "It is vs. No. 7."),
+        ("fr", "M. Dupont est là."),
+        ("fr", "Le Dr. Roy est là."),
+        ("fr", "Mme. Roy est là."),
+        ("de", "Siehe Abb. 3 und Kap. Vier."),
+        ("pt", "Veja p. 5 agora."),
+        ("ru", "Т. е. он дома."),
+    ],
+)
+def test_more_abbreviations_end_no_sentence(language: str, first: str) -> None:
+    assert sentences(f"{first} Next one.", language) == [f"{first} ", "Next one."]
+
+
+def test_an_abbreviation_before_a_capital_may_end_a_sentence() -> None:
+    assert sentences("The order is max. Then they left.") == ["The order is max. ", "Then they left."]
