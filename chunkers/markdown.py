@@ -80,8 +80,9 @@ _BYTE_ORDER_MARK = "\ufeff"
 _HEADING = r" {0,3}(?:#|-+[ \t]*\r?$|=+[ \t]*\r?$)"
 _HTML_TAG = rf"(?i:/?(?:{'|'.join(block_names)}|script|pre|style|textarea)(?:[\s/>]|$))"
 _FIRST = (
-    rf"(?: {{4}}|{_HEADING}| {{0,3}}(?:\t|`{{3}}|~{{3}}|[|>\-]|:-|[*+](?:[ \t\r]|$)|[*_][ \t]*[*_]|\d{{1,9}}[.)]|"
-    rf"\[(?:\\.?|[^\]\\\n]){{0,999}}+(?:\]:|$)|<(?:[!?]|{_HTML_TAG}|[^\n]*>[^\S\n]*$)))"
+    rf"(?: {{4}}|{_HEADING}| {{0,3}}(?:\t|`{{3}}|~{{3}}|[|>\-]|:-|[*+](?:[ \t\r]|$)|\d{{1,9}}[.)](?:[ \t\r]|$)|"
+    r"(?P<break>[*_])(?:[ \t]*(?P=break)){2}|\[(?:\\.?|[^\]\\\n]){0,999}+(?:\]:|$)|"
+    rf"<(?:[!?]|{_HTML_TAG}|[^\n]*>[^\S\n]*$)))"
 )
 _MARK = re.compile(_FIRST, re.MULTILINE)
 _MARK_BELOW = re.compile(rf"\n{_FIRST}", re.MULTILINE)

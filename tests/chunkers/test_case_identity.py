@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 import pytest
 
 from chunkers import STRATEGIES, Document, build_chunker, chunk, ids
@@ -105,3 +107,10 @@ def test_each_topic_of_a_document_has_a_context_of_its_own() -> None:
         # The first chunk of a section begins with the heading itself.
         place = "" if c.text.startswith("#") else f", section {c.headings[0]}"
         assert str(c.context).startswith(f'From "Handbook"{place}.')
+
+
+@pytest.mark.parametrize("text", ["", "text", "grün 字 🚀", "x" * 1000, *map(str, range(50))])
+def test_ids_are_version_5_uuids_of_the_projects_namespace(text: str) -> None:
+    namespace = uuid.uuid5(uuid.NAMESPACE_DNS, "chunk-quarry")
+    name = f"8:document6:corpus{len(text)}:{text}"
+    assert ids.document_id("corpus", text) == str(uuid.uuid5(namespace, name))

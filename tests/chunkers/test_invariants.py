@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -169,3 +171,18 @@ def test_invariants_hold_for_generated_texts_and_settings(strategy: str, data: s
 def test_same_input_and_settings_give_the_same_chunks(strategy: str, data: st.DataObject, text: str) -> None:
     drawn = data.draw(parameters(strategy))
     assert chunked(text, strategy, drawn)[1:] == chunked(text, strategy, drawn)[1:]
+
+
+# Real texts, where there are any beside the checkout: a folder of files to put all strategies to the test with.
+TEXTS = Path(os.environ.get("QUARRY_TEST_TEXTS") or Path(__file__).parents[3] / "shared" / "eval" / "corpora")
+
+
+@pytest.mark.parametrize("cap", [7, 64, 512, 2000])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_invariants_hold_for_real_texts(strategy: str, cap: int) -> None:
+    paths = sorted(path for path in TEXTS.glob("**/*") if path.is_file())
+    if not paths:
+        pytest.skip("no folder of real texts; QUARRY_TEST_TEXTS names one")
+    for path in paths:
+        document, chunks, parents = chunked(path.read_text(encoding="utf-8"), strategy, {"chunk_size": cap})
+        assert_invariants(document, chunks, parents, cap, max(2048, cap), 2000 if strategy == "recursive" else None)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+import re
 
-from chunkers import Document
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chunkers import Document, markdown
 from chunkers.markdown import LONGEST_TITLE, Block, Kind, blocks, plain_title
 from tests.chunkers.texts import DOCUMENT
 
@@ -262,3 +266,45 @@ def test_a_heading_inside_a_quote_is_bound_to_what_follows() -> None:
 
 def test_the_last_heading_is_bound_to_nothing() -> None:
     assert structure_of("text\n\n# A\n") == ([], [])
+
+
+# What lines may begin with, marks and what only looks like them.
+STARTS = re.split(
+    "¦",
+    "word¦two words.¦¦ ¦   ¦\t¦#¦# T¦=¦===¦- ¦-¦* y¦*b¦**b**¦***¦__¦_ _ _¦1.¦12) x¦1.5¦a|b¦|¦|-|¦-|-¦:-¦:¦<div>¦<unk> x¦<x y>¦</p>¦<!--¦<¦"
+    "[¦[a]: /u¦[foo¦]: /u¦[x] y¦[a\\]b]: /u¦~~~¦~~¦```¦``¦+¦+ z¦>¦\u00a0¦\x0b¦\x1c¦\u2028¦\0¦é¦字¦    code¦...",
+)
+LINES = st.tuples(
+    st.sampled_from(["", "", " ", "   "]),
+    st.sampled_from(STARTS),
+    st.sampled_from(["\n", "\n", "\n\n", "\r\n", "\r", ""]),
+)
+TEXTS = st.lists(LINES.map("".join), max_size=8).map("".join)
+
+
+@settings(max_examples=1500, deadline=None)
+@given(TEXTS)
+def test_a_text_without_marks_has_the_blocks_that_the_parser_gives(text: str) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(markdown, "has_marks", lambda _: True)
+        parsed = blocks(text)
+    assert blocks(text) == parsed
+    if not markdown.may_have_headings(text):
+        assert not any(block.kind is Kind.HEADING for block in parsed)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Prose.\n\nMore of it.",
+        " = Title = \n",
+        "<unk> is a word",
+        "[{'content': 'x'}]",
+        "**Bold** words",
+        "5 - 3 is 2",
+        "1.5 and\r\n2.5",
+    ],
+)
+def test_prose_is_read_without_the_parser(text: str) -> None:
+    assert not markdown.has_marks(text)
+    assert {block.kind for block in blocks(text)} == {Kind.PARAGRAPH}

@@ -126,3 +126,37 @@ def test_only_runs_that_are_too_long_are_encoded_in_parts(monkeypatch: pytest.Mo
     assert tokens._inside_long_runs(short * 5 + "\n" * 40) == []
     start = len(short * 3) + 1
     assert tokens._inside_long_runs(short * 3 + run + "x") == [start + 10, start + 20]
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("part", [1, 7, 100])
+def test_a_text_encoded_in_parts_has_the_tokens_of_the_whole(
+    script: str, part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokens, "PART", part)
+    text = SCRIPTS[script] * 20
+    assert EncodedText(text).tokens().tolist() == encoding().encode(text, disallowed_special=())
+
+
+def test_a_part_that_the_helper_could_not_encode_is_an_error_for_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(text: str) -> None:
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(tokens, "PART", 10)
+    monkeypatch.setattr(tokens, "encode", failing)
+    monkeypatch.setattr("threading.excepthook", lambda _: None)
+    with pytest.raises(MemoryError, match="no room"):
+        EncodedText("one two three four five six seven").tokens()
+
+
+@pytest.mark.parametrize("before", ["", "x", "x.", " ", "(", "'", "\u00a0", "e\u0301", "\r"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r", "\n\n", " \n"])
+@pytest.mark.parametrize(
+    "after", ["word", "'s", "'ll be", "12345", "...", " x", "\tx", "\x1cx", "\x85x", "\u0301x", "字", "👍🏽", "(a)"]
+)
+def test_a_slice_that_begins_a_line_is_counted_exactly(before: str, newline: str, after: str) -> None:
+    text = f"{before}{newline}{after} and more.\nEnd"
+    index = TokenIndex(EncodedText(text))
+    start = len(before) + len(newline)
+    for end in range(start + 1, len(text) + 1):
+        assert index.count(start, end) == fresh(text[start:end])
