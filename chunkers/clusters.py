@@ -54,7 +54,10 @@ class Clusters:
             if not _JOINS.search(text, start, end):
                 continue
             for cluster in _CLUSTER.finditer(text, start, end):
-                if cluster.end() - cluster.start() > 1:
+                if self._ends and cluster.start() < self._ends[-1]:
+                    # The stretch before ended inside this cluster.
+                    self._ends[-1] = max(self._ends[-1], cluster.end())
+                elif cluster.end() - cluster.start() > 1:
                     self._starts.append(cluster.start())
                     self._ends.append(cluster.end())
 

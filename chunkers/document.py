@@ -13,6 +13,7 @@ from typing import Any
 
 from chunkers import ids
 from chunkers.analysis import Analysis
+from chunkers.errors import SettingError
 from chunkers.markdown import MARKDOWN
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -33,10 +34,13 @@ class Document:
         text: the document as decoded text. Lone surrogates, which no encoding holds, are replaced by U+FFFD when the document
             is built and counted in `metadata["replaced_characters"]`.
         title: from front matter, the first heading or the file's name.
-        language: ISO 639-1 code; sentence rules depend on it.
+        language: ISO 639-1 code, a region is left out; sentence rules depend on it.
         media_type: `text/markdown` (block structure is read) or `text/plain` (blank lines part paragraphs).
         content_hash: SHA-256 of the file's bytes; of the text when left empty.
         metadata: front matter, and what the loader has to say.
+
+    Raises:
+        SettingError: `text` is no string.
     """
 
     id: str = ""
@@ -49,6 +53,10 @@ class Document:
     metadata: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise SettingError("text", self.text, "a string")
+        # Rules are kept by the language alone: `de-CH` and `DE` are `de`.
+        self.language = str(self.language or "en").replace("_", "-").partition("-")[0].lower()
         self.text, replaced = replace_surrogates(self.text)
         if replaced:
             already = self.metadata.get("replaced_characters", 0)

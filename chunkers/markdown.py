@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from enum import Enum
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from markdown_it import MarkdownIt
 from markdown_it.common.html_blocks import block_names
@@ -92,12 +92,15 @@ _LONE_CR = re.compile(r"\r(?!\n)")
 _BLANK_START = re.compile(r"(?:[ \t]*\r?\n)*(?:[ \t]*\Z)?")
 _BLANK_GAP = re.compile(r"\n(?:(?:[ \t]*\r?\n)+(?:[ \t]*\Z)?|[ \t]*\Z)")
 LONGEST_TITLE = 300
+# Whatever the markup takes away, this is enough of it, and a bound on the work: a heading may be a megabyte.
+_TITLE_SOURCE = 10 * LONGEST_TITLE
 _MARKUP = re.compile(r"[*_`\[\]<&\\!~]")
 
 
 @lru_cache(maxsize=1)
 def _parser() -> MarkdownIt:
-    return MarkdownIt("commonmark").enable("table")
+    # A list or quote as deep as `maxNesting` ends the parse of all that it may hold, which with the default of 20 is soon.
+    return MarkdownIt("commonmark", {"maxNesting": 100}).enable(["table", "strikethrough"])
 
 
 def blocks(text: str, media_type: str = MARKDOWN) -> list[Block]:
@@ -117,8 +120,15 @@ def blocks(text: str, media_type: str = MARKDOWN) -> list[Block]:
     reader = _Reader(line_starts)
     # The parser wants LF line ends and no NUL; both replacements keep the number of lines, which is all that is read back.
     source = NEWLINE.sub("\n", body).replace("\0", "\ufffd")
-    _parser().block.parse(source, _parser(), {}, reader)
-    return _fill_gaps(text, [*front, *reader.blocks()])
+    definitions: dict[str, Any] = {}
+    _parser().block.parse(source, _parser(), definitions, reader)
+    found = [_titled(block, definitions) if block.kind is Kind.HEADING else block for block in reader.blocks()]
+    return _fill_gaps(text, [*front, *found])
+
+
+def _titled(heading: Block, definitions: dict[str, Any]) -> Block:
+    """A heading whose title is still markdown, with the plain title."""
+    return heading._replace(title=plain_title(heading.title, definitions))
 
 
 def has_marks(text: str) -> bool:
@@ -194,7 +204,7 @@ class _Reader(list[Token]):
         first, end = token.map
         span = self._line_starts[min(first, self._last)], self._line_starts[min(end, self._last)]
         if kind is Kind.HEADING:
-            siblings.append(Block(kind, *span, int(token.tag[1:]), plain_title(self._title)))
+            siblings.append(Block(kind, *span, int(token.tag[1:]), self._title[:_TITLE_SOURCE]))
         else:
             siblings.append(Block(kind, *span, children=tuple(children)))
 
@@ -217,12 +227,15 @@ def _fill_gaps(text: str, found: list[Block]) -> list[Block]:
     return filled
 
 
-def plain_title(content: str) -> str:
-    """The text of a heading without inline markup, white space folded, cut off after `LONGEST_TITLE` characters."""
-    # Whatever the markup takes away, this is enough of it, and a bound on the work: a heading may be a megabyte.
-    content = content[: 10 * LONGEST_TITLE]
+def plain_title(content: str, definitions: dict[str, Any] | None = None) -> str:
+    """The text of a heading without inline markup, white space folded, cut off after `LONGEST_TITLE` characters.
+
+    Args:
+        definitions: the parser's environment with the document's link definitions.
+    """
+    content = content[:_TITLE_SOURCE]
     if _MARKUP.search(content):
-        inline = _parser().parseInline(content)[0]
+        inline = _parser().parseInline(content, {} if definitions is None else definitions)[0]
         content = "".join(
             " " if child.type in ("softbreak", "hardbreak") else child.content
             for child in inline.children or []

@@ -36,7 +36,7 @@ class RecursiveChunker:
     def chunk(self, documents: Sequence[Document]) -> list[Chunked]:
         limit = Limit(self.chunk_size, self.recursive_chunk_chars)
         return [
-            Chunked(document, make_chunks(document, spans, header_tokens=self.chunk_size // 2), [])
+            Chunked(document, make_chunks(document, spans, header_tokens=self.chunk_size), [])
             for document in documents
             for spans in [split(document.analysis, 0, len(document.text), limit)]
         ]

@@ -81,7 +81,7 @@ class SemanticChunker:
         for document, own, found in zip(documents, units, cosines, strict=True):
             gaps = boundaries(found, self.threshold, self.mode)
             spans = group(document.analysis, own, gaps, limit, self.minimum)
-            results.append(Chunked(document, make_chunks(document, spans, header_tokens=self.chunk_size // 2), []))
+            results.append(Chunked(document, make_chunks(document, spans, header_tokens=self.chunk_size), []))
         return results
 
 

@@ -100,7 +100,7 @@ class SemanticParentChildChunker:
             while start >= parents[at].end_char:
                 at += 1
             of_child.append(parents[at])
-        chunks = make_chunks(document, spans, parents=of_child, header_tokens=self.chunk_size // 2)
+        chunks = make_chunks(document, spans, parents=of_child, header_tokens=self.chunk_size)
         return Chunked(document, chunks, parents)
 
 

@@ -40,4 +40,4 @@ class SentenceChunker:
         limit = Limit(self.chunk_size)
         units = sentence_units(document.analysis, limit)
         spans = pack(document.analysis, units, limit, self.sentence_overlap)
-        return make_chunks(document, spans, header_tokens=self.chunk_size // 2)
+        return make_chunks(document, spans, header_tokens=self.chunk_size)

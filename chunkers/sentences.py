@@ -2,10 +2,12 @@
 
 `sentencex` needs the square of a paragraph's length and is several times faster on a page than on ten. So it is shown a long text
 through a window that moves on to where its last certain sentence starts: one whose end, and some text behind it, was in view. A
-stretch of several windows in which nothing is certain (a dump of records, a wall of quotes) is parted at a line or a space.
+stretch of several windows in which no sentence ends (a dump of records, a wall of quotes) is gone through in parts; it stays one
+sentence.
 
 What is mended: a stop of ASCII ends no sentence where no white space follows (`./a.out`, `foo.bar.Baz`), nor after some common
-abbreviations; closing brackets and quotes stay with the sentence that they close; and some stops of other scripts are added.
+abbreviations; what closes quotes, brackets and emphasis stays with the sentence that it closes, and so does a note's mark; and some
+stops of other scripts are added.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ WINDOW = 4000
 # What has to be in view behind the start of a sentence for it to be certain: more than a quotation in which nothing is parted.
 MARGIN = 500
 # As far as the window grows where no sentence is certain.
-LONGEST_WINDOW = 4 * WINDOW
+LONGEST_WINDOW = 2 * WINDOW
 
 _OPENERS = "“‘「『《〈（(【〔[{«"
 _PAIRED = "”’」』》〉）)】〕]}»"
@@ -30,6 +32,8 @@ _CLOSERS = _PAIRED + "\"'"
 _MORE_STOPS = "；…។៕།"
 _CLOSING = rf"[{re.escape(_CLOSERS)}]*"
 _MORE_ENDS = re.compile(rf"(?:[；។៕།]|…+(?={_CLOSING}[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])){_CLOSING}\s*")
+# What closes quotes, brackets and emphasis, tags and notes, and the white space after it: all of the sentence before.
+_BEHIND = re.compile(rf"(?:[{re.escape(_CLOSERS)}*_~`]|\[\^?\w{{1,20}}\]|</\w{{1,20}}>)*+\s*+")
 _LAST_WORD = re.compile(r"[\w.]*\Z")
 # More than any abbreviation has.
 _LONGEST_WORD = 16
@@ -38,20 +42,22 @@ _LONGEST_WORD = 16
 def sentence_starts(text: str, language: str, start: int, end: int) -> list[int]:
     """Offsets at which the sentences of `text[start:end]` start, the first at `start`; white space belongs to the sentence before it.
 
-    A newline is no sentence end, a blank line is. A slice without any sentence end is one sentence, up to some pages.
+    A newline is no sentence end, a blank line is. A slice without any sentence end is one sentence.
 
     Args:
         language: ISO 639-1 code.
     """
     starts = [start]
     size = WINDOW
-    while (seen := starts[-1] + size) < end:
-        certain = [at for at in _inner(text, language, starts[-1], seen) if at <= seen - MARGIN]
-        if not certain and size >= LONGEST_WINDOW:
-            certain = [_gap(text, starts[-1], seen)]
+    while (seen := start + size) < end:
+        certain = [at for at in _inner(text, language, start, seen) if at <= seen - MARGIN]
         starts.extend(certain)
-        size = WINDOW if certain else 2 * size
-    starts.extend(_inner(text, language, starts[-1], end))
+        if certain or size >= LONGEST_WINDOW:
+            start = certain[-1] if certain else _gap(text, start, seen)
+            size = WINDOW
+        else:
+            size *= 2
+    starts.extend(_inner(text, language, start, end))
     return starts
 
 
@@ -87,16 +93,14 @@ def _mended(text: str, language: str, at: int, end: int) -> int | None:
         if text[at - 2] == "." and _is_abbreviation(text, language, at - 2, at):
             return None
         return at
+    behind = _BEHIND.match(text, at, end)
+    after = behind.end() if behind else at
     stop = at - 1
     while text[stop] in _CLOSERS and stop:
         stop -= 1
-    if text[stop] in ".!?" or (text[stop] == "．" and text[at].isdigit()):
+    if (text[stop] in ".!?" and not text[after - 1].isspace()) or (text[stop] == "．" and text[at].isdigit()):
         return None
-    while at < end and text[at] in _CLOSERS:
-        at += 1
-    while at < end and text[at].isspace():
-        at += 1
-    return at if at < end else None
+    return after if after < end else None
 
 
 def _is_abbreviation(text: str, language: str, stop: int, following: int) -> bool:

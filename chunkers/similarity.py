@@ -17,6 +17,8 @@ from chunkers.spans import Span
 # Texts embedded in one call, and units whose vectors are in memory: bounds both whatever the size of the batch of documents.
 WINDOW = 4096
 
+_ROUNDING = 1e-9
+
 # What a unit is made of: the sentence or the paragraph itself, or the parts of a paragraph that is over the cap.
 Unit = Sequence[Span]
 
@@ -86,7 +88,11 @@ def _unit_vectors(embedder: Embedder, window: list[tuple[Document, Unit]]) -> ND
 
 
 def _embedded(embedder: Embedder, texts: list[str]) -> Vectors:
-    found = np.asarray(embedder.embed(texts))
+    answer = embedder.embed(texts)
+    try:
+        found = np.asarray(answer, dtype=np.float32)
+    except (TypeError, ValueError):
+        raise ModelError(f"{embedder.name} was asked for {len(texts)} vectors and gave something else") from None
     if found.shape != (len(texts), embedder.dimensions) or not np.isfinite(found).all():
         raise ModelError(
             f"{embedder.name} was asked for {len(texts)} vectors of {embedder.dimensions} numbers "
@@ -99,4 +105,5 @@ def boundaries(cosines: NDArray[np.float64], threshold: float, mode: str) -> NDA
     """Which gaps are boundaries: cosine under `threshold`, or under that percentile of the document's own cosines."""
     if mode == PERCENTILE and len(cosines):
         threshold = float(np.percentile(cosines, threshold))
-    return cosines < threshold
+    # Vectors that are the same have a cosine of 1 but for the last digits.
+    return cosines < threshold - _ROUNDING

@@ -51,7 +51,7 @@ def build_chunker(
     Raises:
         SettingError: the strategy or a parameter is unknown, or a value is out of its range.
     """
-    if strategy not in _CHUNKERS:
+    if not isinstance(strategy, str) or strategy not in _CHUNKERS:
         raise SettingError("strategy", strategy, f"one of {', '.join(STRATEGIES)}")
     chunker = _CHUNKERS[strategy]
     wanted = inspect.signature(chunker).parameters
@@ -59,6 +59,10 @@ def build_chunker(
     for name, value in parameters.items():
         if name not in known:
             raise SettingError(name, value, f"left out: {strategy} takes {', '.join(known)}")
+    if embedder is not None and not isinstance(embedder, Embedder):
+        raise SettingError("embedder", embedder, "an object with what `chunkers.models.Embedder` has")
+    if context_writer is not None and not isinstance(context_writer, ContextWriter):
+        raise SettingError("context_writer", context_writer, "an object with what `chunkers.models.ContextWriter` has")
     if "embedder" in wanted:
         parameters["embedder"] = embedder or _builtin_embedder()
     if "context_writer" in wanted:

@@ -9,6 +9,7 @@ others.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from chunkers.markdown import NEWLINE, Block, Kind
 
 HEADING_LEVELS = 6
+_MARKS = re.compile(r"(?:\s*(?:[-+*]|\d{1,9}[.)])\s+(?:\[[ xX]\]\s+)?|\s*>[ \t]*)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,22 +79,34 @@ class _Reading:
 
     def siblings(self, blocks: Sequence[Block], parent: int, level: int) -> None:
         """Read blocks that follow one another inside a block that starts at `parent`, and what is in them."""
-        heading: int | None = None
+        lead: int | None = None
+        reached = parent
         for block in blocks:
             is_heading = block.kind is Kind.HEADING
-            if heading is not None:
-                self.bonds.append((heading, block.start))
-                (self.loose if is_heading else self.tight).add(block.start)
+            # A thematic break or link definitions right under a heading are not yet what it is the heading of.
+            leads_on = is_heading or (lead is not None and block.kind is Kind.OTHER)
+            if lead is not None:
+                self.bonds.append((lead, block.start if leads_on else self._first_word(block)))
+                (self.loose if leads_on else self.tight).add(block.start)
             elif block.start > parent:
                 at = block.level - 1 if is_heading and level == HEADING_LEVELS else level
-                self.levels.setdefault(at, []).append(block.start)
-            heading = block.start if is_heading else None
+                # Lines of nothing but a quote's marks are between blocks; they go with the one that follows.
+                self.levels.setdefault(at, []).append(
+                    reached if level > HEADING_LEVELS and reached > parent else block.start
+                )
+            lead = block.start if leads_on else None
+            reached = block.end
             if block.kind is Kind.TABLE:
                 self._table(block, level + 1)
             elif block.kind is Kind.FENCE:
                 self._fence(block)
             elif block.children:
                 self.siblings(block.children, block.start, level + 1)
+
+    def _first_word(self, block: Block) -> int:
+        """Where the text of a block starts, behind the marks of lists and quotes."""
+        marks = _MARKS.match(self.text, block.start, block.end) if block.children else None
+        return marks.end() if marks else block.start
 
     def _table(self, table: Block, level: int) -> None:
         rows = table.children[1:]

@@ -34,10 +34,13 @@ def paragraph_spans(analysis: Analysis) -> list[Span]:
 
 
 def _with_headings(blocks: Sequence[Block]) -> Iterator[tuple[int, Block]]:
-    """Each block that is no heading with the offset at which the headings right before it start; headings at the very end as a block."""
+    """Each block with the offset at which the headings right before it start, and what stands between them and is no text.
+
+    Headings that nothing follows come as a block.
+    """
     lead: int | None = None
     for block in blocks:
-        if block.kind is Kind.HEADING:
+        if block.kind is Kind.HEADING or (lead is not None and block.kind is Kind.OTHER):
             lead = block.start if lead is None else lead
             continue
         yield (block.start if lead is None else lead), block

@@ -7,13 +7,14 @@ import pickle
 import subprocess
 import sys
 import uuid
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import pytest
 
 import chunkers
-from chunkers import STRATEGIES, Chunk, Document, Parent, build_chunker, chunk, chunk_document
+from chunkers import STRATEGIES, Chunk, Document, Parent, SettingError, build_chunker, chunk, chunk_document
 from chunkers.document import replace_surrogates
 from tests.chunkers.conftest import EchoWriter
 from tests.chunkers.texts import DOCUMENT, SCRIPTS
@@ -171,3 +172,18 @@ def test_importing_the_package_imports_neither_models_nor_what_they_need() -> No
 
 def test_all_names_of_the_package_exist() -> None:
     assert [name for name in chunkers.__all__ if not hasattr(chunkers, name)] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("text", lambda: chunk(None, "recursive")),  # type: ignore[arg-type]
+        ("text", lambda: Document(text=b"bytes")),  # type: ignore[arg-type]
+        ("strategy", lambda: build_chunker(["recursive"])),  # type: ignore[arg-type]
+        ("embedder", lambda: build_chunker("semantic", embedder="text-embedding-3-small")),  # type: ignore[arg-type]
+        ("context_writer", lambda: build_chunker("contextual_retrieval", context_writer="gpt-4o-mini")),  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_of_another_kind_is_refused_by_name(name: str, call: Callable[[], object]) -> None:
+    with pytest.raises(SettingError, match=rf"^{name}"):
+        call()

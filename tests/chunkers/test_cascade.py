@@ -170,12 +170,12 @@ def test_chunks_inside_a_table_carry_its_header(strategy: str) -> None:
     assert inside[0].embedding_text == f"| name | value |\n|---|---|\n\n{inside[0].text}"
 
 
-def test_a_header_of_more_than_half_the_cap_is_not_carried() -> None:
+def test_a_header_over_the_cap_is_not_carried() -> None:
     header = "|" + "|".join(f"column {n}" for n in range(12)) + "|\n" + "|-" * 12 + "|\n"
     text = header + ("|c" * 12 + "|\n") * 30
     tokens = count_tokens(header.strip())
-    assert chunk(text, "recursive", chunk_size=2 * tokens)[-1].context == header.strip()
-    assert chunk(text, "recursive", chunk_size=2 * tokens - 1)[-1].context is None
+    assert chunk(text, "recursive", chunk_size=tokens)[-1].context == header.strip()
+    assert chunk(text, "recursive", chunk_size=tokens - 1)[-1].context is None
 
 
 @pytest.mark.parametrize("strategy", STRUCTURED)
@@ -235,3 +235,26 @@ def test_no_chunk_of_indentation_is_left_where_a_crumb_takes_parts() -> None:
 
 def test_a_run_of_spaces_longer_than_any_token_is_no_chunk() -> None:
     assert recursive("a" + " " * 300_000 + "b", 2000, 512) == ["a", "b"]
+
+
+@pytest.mark.parametrize("strategy", STRUCTURED)
+@pytest.mark.parametrize("between", ["---", "[a]: http://x.y", "***\n\n[a]: http://x.y", "---\n\n## Sub"])
+def test_a_heading_goes_with_the_text_behind_a_thematic_break_or_definitions(strategy: str, between: str) -> None:
+    found = texts_of(f"Before it all there are words.\n\n# Title\n\n{between}\n\nThe text of it goes on.", strategy, 30)
+    assert f"# Title\n\n{between}\n\nThe text of it goes on." in found[-1]
+
+
+@pytest.mark.parametrize("strategy", STRUCTURED)
+@pytest.mark.parametrize("marks", ["- ", "1. ", "> ", "- > - ", "* [ ] "])
+def test_a_heading_is_not_kept_with_the_mark_of_a_list_alone(strategy: str, marks: str) -> None:
+    item = f"{marks}https://example.com/a/b/c?d=e&f=g"
+    size = count_tokens(item)
+    found = texts_of(f"## Links\n\n{item}", strategy, size)
+    assert found == ["## Links", item]
+
+
+@pytest.mark.parametrize("strategy", STRUCTURED)
+def test_blank_lines_of_a_quote_behind_a_fence_do_not_cut_it(strategy: str) -> None:
+    fence = "> ```\n> aa bb cc\n> dd ee ff\n> ```"
+    found = texts_of(f"> intro\n>\n{fence}\n>\n>\n>\n> after it", strategy, 15)
+    assert any(fence in text for text in found)

@@ -58,3 +58,14 @@ def test_time_grows_with_the_length_of_a_run_of_joined_characters(unit: str) -> 
 
     # Its square would give 100 times as much.
     assert min(seconds(50_000) for _ in range(2)) < 40 * max(seconds(5_000), 0.001)
+
+
+def test_a_cluster_around_an_ascii_character_is_one() -> None:
+    text = "x\u06003\ufe0f\u20e3y"
+    clusters = Clusters(text)
+    assert [(clusters.floor(at), clusters.ceil(at)) for at in range(len(text))] == [
+        (0, 0),
+        (1, 1),
+        *[(1, 5)] * 3,
+        (5, 5),
+    ]

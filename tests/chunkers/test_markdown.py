@@ -308,3 +308,32 @@ def test_a_text_without_marks_has_the_blocks_that_the_parser_gives(text: str) ->
 def test_prose_is_read_without_the_parser(text: str) -> None:
     assert not markdown.has_marks(text)
     assert {block.kind for block in blocks(text)} == {Kind.PARAGRAPH}
+
+
+@pytest.mark.parametrize(
+    "deep",
+    ["* * * * * * * * * * NOTICE * * * *", "1. 2. 3. 4. 5. 6. 7. 8. 9. 10. 11. x", "> " * 40 + "x", "- " * 40 + "x"],
+)
+def test_what_follows_a_deep_list_is_read(deep: str) -> None:
+    found = blocks(f"{deep}\n\n# License\n\nThe terms.\n\n```\ncode\n```\n")
+    assert [block.kind for block in found[-3:]] == [Kind.HEADING, Kind.PARAGRAPH, Kind.FENCE]
+
+
+@pytest.mark.parametrize(
+    ("title", "plain"),
+    [
+        ("[1.2.0] - 2024-01-01", "1.2.0 - 2024-01-01"),
+        ("[Site][1.2.0] now", "Site now"),
+        ("[unknown] stays", "[unknown] stays"),
+        ("~~Old~~ New", "Old New"),
+        ("QR [![Build][1.2.0]][1.2.0]", "QR Build"),
+    ],
+)
+def test_titles_are_without_reference_links_and_struck_marks(title: str, plain: str) -> None:
+    (heading, *_) = blocks(f"## {title}\n\nFixed.\n\n[1.2.0]: https://x.y/z\n")
+    assert heading.title == plain
+
+
+def test_text_between_two_thematic_breaks_at_the_start_is_no_front_matter() -> None:
+    text = "---\n# Guide\n\nSome text.\n\n## Setup\n\nDo it.\n\n---\n\n## More\n\ntext"
+    assert [title for _, title in titles(text)] == ["Guide", "Setup", "More"]

@@ -221,3 +221,28 @@ def test_a_vector_that_is_no_number_is_an_error() -> None:
 
     with pytest.raises(ModelError, match="NaN"):
         semantic(text_of(0, 90), embedder=Undefined())
+
+
+@pytest.mark.parametrize("strategy", ["semantic", "semantic_parent_child"])
+def test_vectors_that_are_the_same_are_at_a_threshold_of_one(strategy: str) -> None:
+    class Same(HashEmbedder):
+        dimensions = 3
+
+        def embed(self, texts: Sequence[str]) -> Vectors:
+            return np.tile(
+                np.float32([-0.27559539675712585, -0.8621129989624023, -0.42521563172340393]), (len(texts), 1)
+            )
+
+    text = "\n\n".join(f"Paragraph {number} of them." for number in range(12))
+    chunks, parents = chunk_document(Document(text=text), strategy, embedder=Same(), semantic_threshold=1.0)
+    assert len(parents or chunks) == 1
+
+
+@pytest.mark.parametrize("answer", [None, [None, None, None], [[1.0], [1.0, 2.0], [1.0]], "vectors"])
+def test_what_is_no_array_of_vectors_is_an_error_of_the_model(answer: object) -> None:
+    class Odd(AngleEmbedder):
+        def embed(self, texts: Sequence[str]) -> Vectors:
+            return answer  # type: ignore[return-value]
+
+    with pytest.raises(ModelError, match="hash was asked for 3 vectors"):
+        semantic(text_of(0, 90, 0), embedder=Odd())

@@ -76,9 +76,8 @@ def test_values_stay_what_yaml_makes_of_them() -> None:
 @pytest.mark.parametrize(
     ("inner", "reason"),
     [
-        ("just a sentence", "mapping"),
-        ("- a\n- b", "mapping"),
-        ("# A heading between two rules", "mapping"),
+        ('"just a string"', "mapping"),
+        ("{a, [}", "YAML"),
         ("a: [", "YAML"),
         ("a: b: c", "YAML"),
         ("a: 2024-13-45", "YAML"),
@@ -102,3 +101,10 @@ def test_what_is_no_mapping_stays_in_the_text_with_a_reason(inner: str, reason: 
 
 def test_an_empty_block_is_taken_off() -> None:
     assert split_front_matter("---\n---\nText") == ({}, 8, None)
+
+
+@pytest.mark.parametrize(
+    "inner", ["just a sentence", "- a\n- b", "# A heading between two rules", "# Guide\n\nSome text."]
+)
+def test_text_between_two_thematic_breaks_is_text(inner: str) -> None:
+    assert split_front_matter(f"---\n{inner}\n---\nText") == ({}, 0, None)
