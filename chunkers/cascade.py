@@ -21,7 +21,7 @@ from chunkers.structure import HEADING_LEVELS, between
 _SPACE = re.compile(r"\s+")
 # The same where a text has no CR, several times faster: a pattern that begins with a character is searched for by that.
 _NEWLINE_LF = re.compile(r"\n")
-_BLANK_LINES_LF = re.compile(r"\n(?:[^\S\n]*+\n)+")
+_BLANK_LINES_LF = re.compile(r"\n(?:[^\S\n]*+\n)++")
 
 
 def split(analysis: Analysis, start: int, end: int, limit: Limit) -> list[Span]:

@@ -72,7 +72,7 @@ _KINDS = {
     "hr": Kind.OTHER,
 }
 NEWLINE = re.compile(r"\r\n?|\n")
-BLANK_LINES = re.compile(r"(?:\r\n?+|\n)(?:[^\S\r\n]*+(?:\r\n?+|\n))+")
+BLANK_LINES = re.compile(r"(?:\r\n?+|\n)(?:[^\S\r\n]*+(?:\r\n?+|\n))++")
 _BYTE_ORDER_MARK = "\ufeff"
 # What a line may begin with where it is no line of a paragraph, or not certainly: indentation of four, headings and their underlines,
 # fences, table delimiters, quotes, lists, thematic breaks and front matter, link definitions (whose
@@ -89,8 +89,8 @@ _MARK_BELOW = re.compile(rf"\n{_FIRST}", re.MULTILINE)
 _HEADING_MARK = re.compile(_HEADING, re.MULTILINE)
 _HEADING_MARK_BELOW = re.compile(rf"\n{_HEADING}", re.MULTILINE)
 _LONE_CR = re.compile(r"\r(?!\n)")
-_BLANK_START = re.compile(r"(?:[ \t]*\r?\n)*(?:[ \t]*\Z)?")
-_BLANK_GAP = re.compile(r"\n(?:(?:[ \t]*\r?\n)+(?:[ \t]*\Z)?|[ \t]*\Z)")
+_BLANK_START = re.compile(r"(?:[ \t]*+\r?+\n)*+(?:[ \t]*+\Z)?+")
+_BLANK_GAP = re.compile(r"\n(?:(?:[ \t]*+\r?+\n)++(?:[ \t]*+\Z)?+|[ \t]*+\Z)")
 LONGEST_TITLE = 300
 # Whatever the markup takes away, this is enough of it, and a bound on the work: a heading may be a megabyte.
 _TITLE_SOURCE = 10 * LONGEST_TITLE

@@ -59,17 +59,17 @@ def build_chunker(
     for name, value in parameters.items():
         if name not in known:
             raise SettingError(name, value, f"left out: {strategy} takes {', '.join(known)}")
-    if embedder is not None and not isinstance(embedder, Embedder):
-        raise SettingError("embedder", embedder, "an object with what `chunkers.models.Embedder` has")
-    if context_writer is not None and not isinstance(context_writer, ContextWriter):
-        raise SettingError("context_writer", context_writer, "an object with what `chunkers.models.ContextWriter` has")
+    if embedder is not None and not hasattr(embedder, "embed"):
+        raise SettingError("embedder", embedder, "an `Embedder`, such as `chunkers.models` makes")
+    if context_writer is not None and not hasattr(context_writer, "write"):
+        raise SettingError("context_writer", context_writer, "a `ContextWriter`, such as `chunkers.models` makes")
     if "embedder" in wanted:
         parameters["embedder"] = embedder or _builtin_embedder()
     if "context_writer" in wanted:
         parameters["context_writer"] = context_writer or _builtin_context_writer()
     built: Chunker = chunker(**parameters)
-    longest = embedder.max_input_tokens if embedder else None
-    return built if embedder is None or longest is None else WithinInputLimit(built, embedder, longest)
+    longest = getattr(embedder, "max_input_tokens", None)
+    return built if not embedder or longest is None else WithinInputLimit(built, embedder, longest)
 
 
 def chunk_document(

@@ -32,6 +32,7 @@ class NoWriter:
     """A context writer that costs nothing."""
 
     name = "none"
+    prompt_version = "none"
 
     def write(self, requests: list[ContextRequest]) -> list[Context]:
         return [Context("", "none")] * len(requests)
