@@ -14,13 +14,15 @@ from bisect import bisect_right
 from collections.abc import Callable
 
 from chunkers.analysis import Analysis
-from chunkers.markdown import BLANK_LINES, NEWLINE
+from chunkers.markdown import BLANK_LINES
 from chunkers.spans import Limit, Span, furthest, skip_blank, trim
 from chunkers.structure import HEADING_LEVELS, between
 
 _SPACE = re.compile(r"\s+")
+# The last newline of each run of them.
+_NEWLINES = re.compile(r"(?:\r\n?|\n)(?![\r\n])")
 # The same where a text has no CR, several times faster: a pattern that begins with a character is searched for by that.
-_NEWLINE_LF = re.compile(r"\n")
+_NEWLINES_LF = re.compile(r"\n(?!\n)")
 _BLANK_LINES_LF = re.compile(r"\n(?:[^\S\n]*+\n)++")
 
 
@@ -120,7 +122,7 @@ def _blank_lines(analysis: Analysis, start: int, end: int) -> list[int]:
 
 
 def _lines(analysis: Analysis, start: int, end: int) -> list[int]:
-    pattern = NEWLINE if analysis.carriage_returns else _NEWLINE_LF
+    pattern = _NEWLINES if analysis.carriage_returns else _NEWLINES_LF
     return [newline.end() for newline in pattern.finditer(analysis.text, start, end)]
 
 
