@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
 from chunkers import markdown
@@ -55,9 +55,19 @@ class Analysis:
         self.language = language
         self._lock = threading.RLock()
         self._encoded = EncodedText(text)
+        self._kept: dict[Hashable, Any] = {}
+
+    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """What `compute` gives, kept under `key`: for what several strategies make in the same way."""
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = compute()
+            found: T = self._kept[key]
+            return found
 
     @shared
     def tokens(self) -> TokenIndex:
+        _ = self.headings  # every strategy needs them, and while they are looked for the text is being encoded
         index = TokenIndex(self._encoded)
         del self._encoded  # of several times the text's size, and the index has what it needs
         return index
@@ -133,7 +143,7 @@ class Analysis:
     def _sentence_starts(self, start: int, end: int) -> list[int]:
         starts = sentence_starts(self.text, self.language, start, end)
         floor = self.clusters.floor
-        return [at for at in starts if floor(at) == at] if self.clusters.any else starts
+        return [at for at in starts if floor(at) == at] if self.clusters.any_within(start, end) else starts
 
     @shared
     def structure(self) -> Structure:

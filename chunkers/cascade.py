@@ -59,7 +59,7 @@ def _cuts(analysis: Analysis, start: int, end: int, level: int) -> list[int]:
     if analysis.structure.bonds and not breaks_bonds:
         holds = analysis.structure.holds
         cuts = [cut for cut in cuts if not holds(cut)]
-    if analysis.clusters.any:
+    if analysis.clusters.any_within(start, end):
         floor = analysis.clusters.floor
         cuts = [cut for cut in cuts if floor(cut) == cut]
     return cuts

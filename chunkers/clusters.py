@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 
 import numpy as np
 import regex
@@ -33,18 +33,14 @@ def _characters_of(text: str) -> str:
 
 
 class Clusters:
-    """Cluster boundaries of one text.
-
-    Attributes:
-        any: whether the text has a cluster of more than one code point at all.
-    """
+    """Cluster boundaries of one text."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._starts, self._ends = array("q"), array("q")
         self._crlf = "\r\n" in text
         self._find(text)
-        self.any = self._crlf or bool(self._starts)
+        self._any = self._crlf or bool(self._starts)
 
     def _find(self, text: str) -> None:
         if text.isascii() or not _JOINS.search(_characters_of(text)):
@@ -61,13 +57,17 @@ class Clusters:
                     self._starts.append(cluster.start())
                     self._ends.append(cluster.end())
 
+    def any_within(self, start: int, end: int) -> bool:
+        """Whether there may be a cluster of more than one code point between `start` and `end`."""
+        return self._crlf or bisect_left(self._starts, end) > bisect_right(self._ends, start)
+
     def floor(self, offset: int) -> int:
         """The last cluster boundary at or before `offset`."""
-        return self._around(offset)[0] if self.any else offset
+        return self._around(offset)[0] if self._any else offset
 
     def ceil(self, offset: int) -> int:
         """The first cluster boundary at or after `offset`."""
-        return self._around(offset)[1] if self.any else offset
+        return self._around(offset)[1] if self._any else offset
 
     def _around(self, offset: int) -> tuple[int, int]:
         if self._crlf and offset > 0 and self._text[offset - 1 : offset + 1] == "\r\n":

@@ -34,7 +34,6 @@ _CLOSING = rf"[{re.escape(_CLOSERS)}]*"
 _MORE_ENDS = re.compile(rf"(?:[；។៕།]|…+(?={_CLOSING}[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])){_CLOSING}\s*")
 # What closes quotes, brackets and emphasis, tags and notes, and the white space after it: all of the sentence before.
 _BEHIND = re.compile(rf"(?:[{re.escape(_CLOSERS)}*_~`]|\[\^?\w{{1,20}}\]|</\w{{1,20}}>)*+\s*+")
-_LAST_WORD = re.compile(r"[\w.]*\Z")
 # More than any abbreviation has.
 _LONGEST_WORD = 16
 
@@ -105,12 +104,11 @@ def _mended(text: str, language: str, at: int, end: int) -> int | None:
 
 def _is_abbreviation(text: str, language: str, stop: int, following: int) -> bool:
     """Whether the full stop at `stop` is that of an abbreviation which `sentencex` does not know in this place."""
-    titles, before_numbers = TITLES.get(language, ()), BEFORE_NUMBERS.get(language, ())
-    if not titles and not before_numbers:
-        return False
-    found = _LAST_WORD.search(text, max(stop - _LONGEST_WORD, 0), stop)
-    word = found.group() if found else ""
-    return word in titles or (word in before_numbers and not text[following].isupper())
+    words = text[max(stop - _LONGEST_WORD, 0) : stop].split()
+    word = words[-1].lstrip(_OPENERS + "\"'*_") if words else ""
+    if word in TITLES.get(language, ()):
+        return True
+    return word in BEFORE_NUMBERS.get(language, ()) and not text[following].isupper()
 
 
 def _more(text: str, edges: list[int]) -> list[int]:

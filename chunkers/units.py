@@ -14,8 +14,12 @@ from chunkers.markdown import Block, Kind
 from chunkers.spans import Limit, Span
 
 
-def sentence_units(analysis: Analysis, limit: Limit) -> list[Span]:
+def sentence_units(analysis: Analysis, limit: Limit) -> Sequence[Span]:
     """Sentences, and blocks that are no prose, each within `limit`, in order; every non-space character lies in exactly one."""
+    return analysis.once(("sentence units", limit), lambda: _sentence_units(analysis, limit))
+
+
+def _sentence_units(analysis: Analysis, limit: Limit) -> list[Span]:
     units: list[Span] = []
     for start, end in _parts_of(analysis, analysis.blocks, limit):
         whole = limit.trimmed(analysis, start, end)

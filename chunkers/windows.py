@@ -6,18 +6,24 @@ Windows follow the document's own tokens. A slice that begins or ends inside a c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from chunkers.analysis import Analysis
 from chunkers.cascade import hard_cut
 from chunkers.spans import Span
 
 
-def token_windows(analysis: Analysis, size: int, overlap: int) -> list[Span]:
+def token_windows(analysis: Analysis, size: int, overlap: int) -> Sequence[Span]:
     """Spans of the windows of a text, verbatim, those that hold nothing but white space left out.
 
     Args:
         size: tokens of a window, at least 1.
         overlap: tokens shared by neighbours, from 0 to size - 1.
     """
+    return analysis.once(("token windows", size, overlap), lambda: _token_windows(analysis, size, overlap))
+
+
+def _token_windows(analysis: Analysis, size: int, overlap: int) -> list[Span]:
     text, tokens, clusters = analysis.text, analysis.tokens, analysis.clusters
     spans: list[Span] = []
     first, start = 0, 0

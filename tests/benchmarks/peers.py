@@ -15,35 +15,19 @@ from semchunk import chunkerify
 
 from chunkers.models.base import Vectors
 from chunkers.tokens import count_tokens, encoding
+from tests.benchmarks.nothing import NoModel
 
 OVERLAP = 50
-
-
-class NoModel:
-    """An embedder that costs nothing, for what a strategy does apart from its model: rows of one table, in turn."""
-
-    name = "none"
-    dimensions = 8
-    semantic_threshold = 0.05
-    paragraph_threshold = 0.08
-    max_input_tokens: int | None = None
-    _rows = np.random.default_rng(1).normal(size=(4096, dimensions)).astype(np.float32)
-
-    def count_tokens(self, text: str) -> int:
-        return count_tokens(text)
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        return self._rows[: len(texts)]
 
 
 class _NoModelForChonkie(BaseEmbeddings):
     dimension = NoModel.dimensions
 
     def embed(self, text: str) -> Vectors:
-        return NoModel._rows[len(text) % 4096]
+        return NoModel.rows[len(text) % 4096]
 
     def embed_batch(self, texts: Sequence[str]) -> list[Vectors]:
-        return list(np.resize(NoModel._rows, (len(texts), self.dimension)))
+        return list(np.resize(NoModel.rows, (len(texts), self.dimension)))
 
     def get_tokenizer(self) -> Any:
         return encoding()

@@ -17,25 +17,15 @@ from rich.console import Console
 from rich.table import Table
 
 from chunkers import STRATEGIES, Document, build_chunker
-from chunkers.models.base import Context, ContextRequest
 from tests.benchmarks.limits import limits, passes
-from tests.benchmarks.peers import NoModel, peers
+from tests.benchmarks.nothing import NoModel, NoWriter
+from tests.benchmarks.peers import peers
 from tests.benchmarks.texts import named_texts
 from tests.benchmarks.timing import Run, best_seconds
 
 CAP = 512
 ROUNDS = 5
 ALL = "all six"
-
-
-class NoWriter:
-    """A context writer that costs nothing."""
-
-    name = "none"
-    prompt_version = "none"
-
-    def write(self, requests: list[ContextRequest]) -> list[Context]:
-        return [Context("", "none")] * len(requests)
 
 
 def measure(name: str, text: str, console: Console) -> None:
