@@ -24,9 +24,14 @@ _JOINS = regex.compile(
 # Flags are paired here: `\X` counts back to the first of a run of flags for each of them, so a long run would cost its square.
 _CLUSTER = regex.compile(r"\p{GCB=Regional_Indicator}{1,2}[\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}]*+|\X")
 
+# Below this a set of the characters is made faster than a table of all that there are.
+_SHORT = 40_000
+
 
 def _characters_of(text: str) -> str:
     """The different characters of a text: far fewer than it has, and found much faster than one of a class is."""
+    if len(text) < _SHORT:
+        return "".join(set(text))
     seen = np.zeros(sys.maxunicode + 1, dtype=np.bool_)
     seen[np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)] = True
     return "".join(map(chr, np.flatnonzero(seen)))

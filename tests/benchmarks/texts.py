@@ -10,6 +10,8 @@ from pathlib import Path
 from pydoc_data.topics import topics
 from sysconfig import get_paths
 
+from chunkers.markdown import has_marks
+
 
 def named_texts(files: list[Path]) -> dict[str, str]:
     """The texts to measure with: the built-in ones, or `files`, joined."""
@@ -19,8 +21,9 @@ def named_texts(files: list[Path]) -> dict[str, str]:
 
 
 def prose() -> str:
-    """Paragraphs from the documentation strings of Python's standard library: no headings, lists, code or tables."""
-    return "\n\n".join(dict.fromkeys(_docstring_paragraphs(Path(get_paths()["stdlib"]))))
+    """Paragraphs from the documentation strings of Python's standard library, with no mark of markdown in them."""
+    paragraphs = dict.fromkeys(_docstring_paragraphs(Path(get_paths()["stdlib"])))
+    return "\n\n".join(paragraph for paragraph in paragraphs if not has_marks(paragraph))
 
 
 def manual() -> str:
