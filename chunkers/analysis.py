@@ -10,12 +10,15 @@ from bisect import bisect_right
 from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from chunkers import markdown
 from chunkers.clusters import Clusters
 from chunkers.markdown import Block, Kind
 from chunkers.sentences import sentence_starts
 from chunkers.structure import Structure, between, structure
-from chunkers.tokens import EncodedText, TokenIndex
+from chunkers.tokens import EncodedText, TokenIndex, code_points, white_space
 
 T = TypeVar("T")
 Span = tuple[int, int]
@@ -71,6 +74,11 @@ class Analysis:
         index = TokenIndex(self._encoded)
         del self._encoded  # of several times the text's size, and the index has what it needs
         return index
+
+    @shared
+    def white(self) -> NDArray[np.bool_]:
+        """For each character whether it is white space, shape (len(text),)."""
+        return white_space()[code_points(self.text)]
 
     @shared
     def carriage_returns(self) -> bool:

@@ -14,6 +14,8 @@ from bisect import bisect_left, bisect_right
 import numpy as np
 import regex
 
+from chunkers.tokens import code_points
+
 # A stretch outside ASCII with the ASCII character before it, which a combining mark may sit on, and the one after it, which some
 # marks attach to. The one after is looked at only, since it may begin the next stretch.
 _STRETCH = re.compile(r"[\x00-\x7f]?[^\x00-\x7f]+(?=([\x00-\x7f]?))")
@@ -33,7 +35,7 @@ def _characters_of(text: str) -> str:
     if len(text) < _SHORT:
         return "".join(set(text))
     seen = np.zeros(sys.maxunicode + 1, dtype=np.bool_)
-    seen[np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)] = True
+    seen[code_points(text)] = True
     return "".join(map(chr, np.flatnonzero(seen)))
 
 

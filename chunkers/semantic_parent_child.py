@@ -107,8 +107,9 @@ class SemanticParentChildChunker:
 def _paragraphs(analysis: Analysis, limit: Limit, parent_limit: Limit) -> list[tuple[Span, list[Span]]]:
     """The paragraphs of a document with their children; a paragraph over the parents' limit counts as several."""
     found: list[tuple[Span, list[Span]]] = []
-    for start, end in paragraph_spans(analysis):
-        if whole := limit.trimmed(analysis, start, end):
+    paragraphs = paragraph_spans(analysis)
+    for (start, end), whole in zip(paragraphs, limit.trimmed_all(analysis, paragraphs), strict=True):
+        if whole:
             found.append((whole, [whole]))
             continue
         children = split(analysis, start, end, limit)

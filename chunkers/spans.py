@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from chunkers.analysis import Analysis, Span
 from chunkers.tokens import LONGEST_TOKEN
@@ -13,6 +15,8 @@ _WHITE = re.compile(r"\s*")
 # Indentation carries meaning (lists, code) and is kept with a first line, unless it is plainly no indentation.
 _DEEPEST_INDENT = 40
 _NEAR = 64
+# From this number of spans on it pays to look at all of them in one go.
+_MANY = 16
 
 
 def trim(analysis: Analysis, start: int, end: int) -> Span:
@@ -83,6 +87,24 @@ class Limit:
         if self.characters is not None and last - first > self.characters:
             return None
         return (first, last) if analysis.tokens.fits(first, last, self.tokens) else None
+
+    def trimmed_all(self, analysis: Analysis, spans: Sequence[Span]) -> list[Span | None]:
+        """As `trimmed`, for each of many spans: most are found to fit at one look at all of them."""
+        if len(spans) < _MANY:
+            return [self.trimmed(analysis, start, end) for start, end in spans]
+        starts, ends = np.array(spans, dtype=np.int64).T
+        white = analysis.white
+        begins = ~white[starts]
+        # Mostly a newline or two; what has more is looked at alone.
+        for _ in range(3):
+            ends = ends - white[ends - 1]
+        sure = begins & (starts < ends) & ~white[ends - 1] & analysis.tokens.surely_fit(starts, ends, self.tokens)
+        if self.characters is not None:
+            sure &= ends - starts <= self.characters
+        return [
+            (span[0], end) if fits else self.trimmed(analysis, *span)
+            for span, end, fits in zip(spans, ends.tolist(), sure.tolist(), strict=True)
+        ]
 
 
 def furthest(low: int, high: int, fits: Callable[[int], bool], guess: int | None = None) -> int:

@@ -12,6 +12,7 @@ A slice that begins with a line has no such head, for a piece ends with the newl
 from __future__ import annotations
 
 import re
+import sys
 import unicodedata
 from array import array
 from bisect import bisect_left, bisect_right
@@ -55,6 +56,19 @@ def encode(text: str) -> NDArray[np.uint32]:
     edges = [0, *_inside_long_runs(text), len(text)]
     parts = [encoding().encode_to_numpy(text[start:end], disallowed_special=()) for start, end in pairwise(edges)]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def code_points(text: str) -> NDArray[np.uint8 | np.uint32]:
+    """The code point of each character, shape (len(text),)."""
+    if text.isascii():
+        return np.frombuffer(text.encode("ascii"), dtype=np.uint8)
+    return np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
+
+
+@lru_cache(maxsize=1)
+def white_space() -> NDArray[np.bool_]:
+    """For each code point whether `str.isspace` takes it for white space."""
+    return np.array([chr(point).isspace() for point in range(0x10000)] + [False] * (sys.maxunicode + 1 - 0x10000))
 
 
 def count_tokens(text: str) -> int:
@@ -103,12 +117,12 @@ def _token_bytes() -> NDArray[np.uint8]:
 
 @lru_cache(maxsize=1)
 def _character_classes() -> NDArray[np.uint8]:
-    """Letter, digit or other for each code point of the basic plane; 0 where that is not settled.
+    """Letter, digit or other for each code point of the basic plane; 0 where that is not settled, and beyond it.
 
     The tokenizer carries a Unicode table of another version than Python's. A code point that was assigned in Unicode 3.2 and
     has kept its class until today has it in every version between; only those count, so no sync position can be wrong.
     """
-    classes = np.zeros(0x10000, dtype=np.uint8)
+    classes = np.zeros(sys.maxunicode + 1, dtype=np.uint8)
     kinds = {"L": _LETTER, "N": _DIGIT, "P": _OTHER, "S": _OTHER, "Z": _OTHER, "M": _OTHER}
     for point in range(0x10000):
         character = chr(point)
@@ -120,12 +134,7 @@ def _character_classes() -> NDArray[np.uint8]:
 
 def _sync_positions(text: str) -> NDArray[np.int32]:
     """Offsets p, 0 < p < len(text), at which the pre-tokenizer ends a piece whatever the surroundings."""
-    if text.isascii():
-        points = np.frombuffer(text.encode("ascii"), dtype=np.uint8)
-        classes = _character_classes()[:128][points]
-    else:
-        wide = np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
-        classes = np.where(wide < 0x10000, _character_classes()[wide & 0xFFFF], np.uint8(0))
+    classes = _character_classes()[code_points(text)]
     left, right = classes[:-1], classes[1:]
     ends = ((left == _LETTER) | (left == _DIGIT)) & (right != 0) & (left != right)
     return (np.flatnonzero(ends) + 1).astype(np.int32)
@@ -250,6 +259,16 @@ class TokenIndex:
             if inner > cap or inner + (size - sync[last] + sync[first]) * LONGEST_CHARACTER <= cap:
                 return inner <= cap
         return self.count(start, end) <= cap
+
+    def surely_fit(self, starts: NDArray[np.int64], ends: NDArray[np.int64], cap: int) -> NDArray[np.bool_]:
+        """For each slice of the text whether it certainly has at most `cap` tokens, without encoding any; shape (slices,)."""
+        sync, before = (np.frombuffer(values, dtype=np.int32) for values in (self._sync, self._before))
+        first = np.searchsorted(sync, starts)
+        last = np.maximum(np.searchsorted(sync, ends, side="right") - 1, first)
+        inner = before[last] - before[first]
+        outer = (ends - starts) - (sync[last] - sync[first])
+        # Where no sync position lies inside, `outer` is the whole slice.
+        return np.asarray(inner + outer * LONGEST_CHARACTER <= cap)
 
     def tokens_until(self, offset: int) -> int:
         """Tokens of the document that end at or before `offset`."""

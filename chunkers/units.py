@@ -20,9 +20,9 @@ def sentence_units(analysis: Analysis, limit: Limit) -> Sequence[Span]:
 
 
 def _sentence_units(analysis: Analysis, limit: Limit) -> list[Span]:
+    parts = list(_parts_of(analysis, analysis.blocks, limit))
     units: list[Span] = []
-    for start, end in _parts_of(analysis, analysis.blocks, limit):
-        whole = limit.trimmed(analysis, start, end)
+    for (start, end), whole in zip(parts, limit.trimmed_all(analysis, parts), strict=True):
         if whole is None:
             units.extend(split(analysis, start, end, limit))
         elif whole[0] < whole[1]:
@@ -56,17 +56,15 @@ def _with_headings(blocks: Sequence[Block]) -> Iterator[tuple[int, Block]]:
 def _parts_of(analysis: Analysis, blocks: Sequence[Block], limit: Limit) -> Iterator[Span]:
     """The parts of blocks that follow one another, the first of each with the headings before it. They may be over the limit."""
     for lead, block in _with_headings(blocks):
-        spans = list(_parts(analysis, block, limit))
+        spans = analysis.sentences_of(block) if block.kind is Kind.PARAGRAPH else list(_parts(analysis, block, limit))
         if spans and lead < block.start:
             spans[0] = (lead, spans[0][1])
         yield from spans
 
 
 def _parts(analysis: Analysis, block: Block, limit: Limit) -> Iterator[Span]:
-    """Spans that tile a block: sentences of a paragraph, items of a list, anything else whole while it fits."""
-    if block.kind is Kind.PARAGRAPH:
-        yield from analysis.sentences_of(block)
-    elif (
+    """Spans that tile a block which is no paragraph: the items of a list, anything else whole while it fits."""
+    if (
         block.children
         and block.kind is not Kind.TABLE
         and (block.kind is Kind.LIST or not limit.fits(analysis, block.start, block.end))

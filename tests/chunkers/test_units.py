@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from chunkers import Document, chunk
-from chunkers.spans import Limit
+from chunkers.spans import Limit, furthest
 from chunkers.tokens import count_tokens
 from chunkers.units import paragraph_spans, sentence_units
+from tests.chunkers.texts import DOCUMENT, SCRIPTS
 
 
 def units(text: str, cap: int = 512) -> list[str]:
@@ -94,3 +97,25 @@ def test_a_repeated_sentence_gives_distinct_starts() -> None:
     starts = [c.start_char for c in chunks]
     assert starts == sorted(set(starts))
     assert len({c.id for c in chunks}) == len(chunks)
+
+
+@pytest.mark.parametrize("characters", [None, 10])
+@pytest.mark.parametrize("cap", [1, 3, 20])
+def test_spans_trimmed_together_are_those_trimmed_one_by_one(cap: int, characters: int | None) -> None:
+    text = (
+        "".join([*SCRIPTS.values(), " \n\t word\u0301 \u3000x \x1c", " " * 9, "\n\n\n\n\n", " \u0301a", DOCUMENT]) * 2
+    )
+    analysis = Document(text=text).analysis
+    chance = random.Random(4)
+    pairs = [sorted(chance.sample(range(len(text) + 1), 2)) for _ in range(400)]
+    spans = [(start, min(end, start + chance.choice([1, 5, 40, 400]))) for start, end in pairs]
+    limit = Limit(cap, characters)
+    assert limit.trimmed_all(analysis, spans) == [limit.trimmed(analysis, *span) for span in spans]
+    assert limit.trimmed_all(analysis, spans[:3]) == [limit.trimmed(analysis, *span) for span in spans[:3]]
+
+
+@pytest.mark.parametrize("guess", [None, -5, 0, 3, 7, 19, 20, 99])
+@pytest.mark.parametrize("answer", [-1, 0, 1, 6, 7, 8, 18, 19])
+def test_the_furthest_that_fits_is_found_from_any_guess(answer: int, guess: int | None) -> None:
+    assert furthest(0, 20, lambda n: n <= answer, guess) == answer
+    assert furthest(5, 5, lambda n: True, guess) == 4
