@@ -113,25 +113,13 @@ def _paragraphs(analysis: Analysis, limit: Limit, parent_limit: Limit) -> list[t
             found.append((whole, [whole]))
             continue
         children = split(analysis, start, end, limit)
+        if any(analysis.clusters.floor(child) < child for child, _ in children):
+            # A cluster that no child could hold may yet fit into a parent, so parents are cut before their children.
+            found.extend((part, split(analysis, *part, limit)) for part in split(analysis, start, end, parent_limit))
+            continue
         first = 0
-        for part in pack(analysis, _whole_clusters(analysis, children, parent_limit), parent_limit):
+        for part in pack(analysis, children, parent_limit):
             last = bisect_left(children, (part[1],), first)
             found.append((part, children[first:last]))
             first = last
     return found
-
-
-def _whole_clusters(analysis: Analysis, children: list[Span], parent_limit: Limit) -> list[Span]:
-    """`children` as a parent may hold them: those that had to cut a cluster are joined where the parent can hold it whole."""
-    units: list[Span] = []
-    for start, end in children:
-        begin = analysis.clusters.floor(start)
-        if begin == start:
-            units.append((start, end))
-        elif units and begin < units[-1][1] and parent_limit.fits(analysis, units[-1][0], end):
-            units[-1] = (units[-1][0], end)
-        else:
-            # Blank up to the mark that sits on it, so no child holds the first part of the cluster.
-            whole = not (units and begin < units[-1][1]) and parent_limit.fits(analysis, begin, end)
-            units.append((begin if whole else start, end))
-    return units

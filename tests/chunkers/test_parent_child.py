@@ -128,3 +128,10 @@ def test_a_parent_keeps_a_character_whole_that_its_children_had_to_cut() -> None
     chunks, parents = parent_child(" \u0301word", chunk_size=1, parent_max_tokens=3)
     assert texts(parents) == [" \u0301word"]
     assert texts(chunks) == ["\u0301", "word"]
+
+
+def test_a_parent_ends_before_a_child_would_pass_the_end_of_a_cluster_that_it_holds() -> None:
+    chunks, parents = parent_child("a\u0301\u0302\u0303- a", chunk_size=5, parent_max_tokens=6)
+    assert texts(parents) == ["a\u0301\u0302\u0303", "- a"]
+    assert "".join(texts(chunks)) == "a\u0301\u0302\u0303- a"
+    assert all(parents[0].id == chunk.parent_id for chunk in chunks[:-1])
