@@ -44,7 +44,7 @@ class shared(Generic[T]):  # noqa: N801 - reads as a decorator, like `property`
 class Analysis:
     """The shared analysis of one text. Every attribute is computed at first use, under one lock.
 
-    Only the encoding of a long text starts at once, beside whatever is done first.
+    Only the encoding of the text starts at once, beside whatever is done first.
 
     Args:
         text: a text without lone surrogates.

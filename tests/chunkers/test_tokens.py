@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 
 import pytest
@@ -129,24 +130,32 @@ def test_only_runs_that_are_too_long_are_encoded_in_parts(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-@pytest.mark.parametrize("part", [1, 7, 100])
-def test_a_text_encoded_in_parts_has_the_tokens_of_the_whole(
-    script: str, part: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tokens, "PART", part)
-    text = SCRIPTS[script] * 20
+@pytest.mark.parametrize("times", [1, 200])
+def test_a_text_encoded_beside_other_work_has_its_tokens(script: str, times: int) -> None:
+    text = SCRIPTS[script] * times
     assert EncodedText(text).tokens().tolist() == encoding().encode(text, disallowed_special=())
 
 
-def test_a_part_that_the_helper_could_not_encode_is_an_error_for_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_goes_wrong_in_the_encoding_thread_is_told_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(text: str) -> None:
         raise MemoryError("no room")
 
-    monkeypatch.setattr(tokens, "PART", 10)
     monkeypatch.setattr(tokens, "encode", failing)
-    monkeypatch.setattr("threading.excepthook", lambda _: None)
     with pytest.raises(MemoryError, match="no room"):
-        EncodedText("one two three four five six seven").tokens()
+        EncodedText("word " * 10_000).tokens()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_forked_process_encodes_what_its_parent_began_and_more() -> None:
+    text = "word river " * 10_000
+    encoded = EncodedText(text)
+    child = os.fork()
+    if child == 0:
+        whole = len(encoded.tokens()) == len(EncodedText(text).tokens()) == 20_001
+        os._exit(0 if whole else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert len(encoded.tokens()) == 20_001
 
 
 @pytest.mark.parametrize("before", ["", "x", "x.", " ", "(", "'", "\u00a0", "e\u0301", "\r"])
