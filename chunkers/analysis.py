@@ -70,7 +70,8 @@ class Analysis:
 
     @shared
     def tokens(self) -> TokenIndex:
-        _ = self.headings  # every strategy needs them, and while they are looked for the text is being encoded
+        # Every strategy needs these too, and while they are looked for the text is being encoded.
+        _ = self.headings, self.clusters
         index = TokenIndex(self._encoded)
         del self._encoded  # of several times the text's size, and the index has what it needs
         return index
