@@ -146,7 +146,10 @@ class Analysis:
         for run in runs:
             starts = self._sentence_starts(run[0].start, run[-1].end)
             for block in run:
-                found[block.start] = [block.start, *between(starts, block.start, block.end)]
+                # Indentation is no sentence of its own.
+                line = self.text[block.start : block.end]
+                first = block.start + len(line) - len(line.lstrip()) if line[0].isspace() else block.start
+                found[block.start] = [block.start, *between(starts, first, block.end)]
         return found
 
     def _sentence_starts(self, start: int, end: int) -> list[int]:

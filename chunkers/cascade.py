@@ -31,7 +31,11 @@ def split(analysis: Analysis, start: int, end: int, limit: Limit) -> list[Span]:
 
     The only span over the limit is a single character that costs more tokens than `limit.tokens`.
     """
-    return _split(analysis, start, end, limit, 0, None)
+    spans = _split(analysis, start, end, limit, 0, None)
+    if len(spans) > 1 and spans[-2][1] == spans[-1][0] and limit.quarter.fits(analysis, *spans[-1]):
+        # The rest of a run that had to be cut between two characters.
+        spans[-2:] = _halves(analysis, spans[-2], spans[-1], limit)
+    return spans
 
 
 def _split(analysis: Analysis, start: int, end: int, limit: Limit, level: int, lead: Span | None) -> list[Span]:
@@ -168,8 +172,6 @@ def _hard_cuts(analysis: Analysis, start: int, end: int, limit: Limit) -> list[S
         # Blank only where the cut fell between a space and the mark that sits on it.
         spans.extend([span] if span[0] < span[1] else [])
         start = cut
-    if len(spans) > 1 and limit.quarter.fits(analysis, *spans[-1]):
-        spans[-2:] = _halves(analysis, spans[-2], spans[-1], limit)
     return spans
 
 

@@ -16,6 +16,8 @@ from chunkers.analysis import Analysis
 from chunkers.errors import SettingError
 from chunkers.markdown import MARKDOWN
 
+# Offsets are kept in 32 bits, and those of bytes may be four times those of characters.
+LONGEST_TEXT = 2**29 - 1
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -40,7 +42,7 @@ class Document:
         metadata: front matter, and what the loader has to say.
 
     Raises:
-        SettingError: `text` is no string.
+        SettingError: `text` is no string, or longer than `LONGEST_TEXT` characters.
     """
 
     id: str = ""
@@ -55,8 +57,12 @@ class Document:
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):
             raise SettingError("text", self.text, "a string")
+        if len(self.text) > LONGEST_TEXT:
+            raise SettingError(
+                "text", f"{len(self.text)} characters", f"at most {LONGEST_TEXT}; part it into documents"
+            )
         # Rules are kept by the language alone: `de-CH` and `DE` are `de`.
-        self.language = str(self.language or "en").replace("_", "-").partition("-")[0].lower()
+        self.language = re.split("[-_]", str(self.language or "").strip())[0].lower() or "en"
         self.text, replaced = replace_surrogates(self.text)
         if replaced:
             already = self.metadata.get("replaced_characters", 0)

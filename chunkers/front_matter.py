@@ -11,7 +11,7 @@ import re
 
 _OPEN = re.compile(r"---[ \t]*+(?:\r\n?|\n)(?![ \t]*+[\r\n])")
 # Nothing at all, or blank lines and comments and then a key with its colon.
-_KEY = re.compile(r"\s*+\Z|(?:[ \t]*+(?:#[^\r\n]*+)?[\r\n]++)*+(?:[^\s#\-{\"'][^\r\n:]*+:(?=[ \t\r\n])|[{\"'])")
+_KEY = re.compile(r"\s*+\Z|(?:[ \t]*+(?:#[^\r\n]*+)?[\r\n]++)*+[ \t]*+(?:[^\s#\-{\"'][^\r\n]*?:(?=[ \t\r\n])|[{\"'])")
 _CLOSE = re.compile(r"(?<=[\r\n])(?:---|\.\.\.)[ \t]*+(?:\r\n?|\n|\Z)")
 
 

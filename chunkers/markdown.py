@@ -74,14 +74,14 @@ _KINDS = {
 NEWLINE = re.compile(r"\r\n?|\n")
 BLANK_LINES = re.compile(r"(?:\r\n?+|\n)(?:[^\S\r\n]*+(?:\r\n?+|\n))++")
 _BYTE_ORDER_MARK = "\ufeff"
-# What a line may begin with where it is no line of a paragraph, or not certainly: indentation of four, headings and their underlines,
-# fences, table delimiters, quotes, lists, thematic breaks and front matter, link definitions (whose
-# labels have at most 999 characters), HTML.
+# What a line may begin with where it is no line of a paragraph, or not certainly: indentation of four, headings and their
+# underlines, fences, table delimiters, quotes, lists, thematic breaks, link definitions, HTML. A label that goes on in the next line
+# is one only up to 999 characters.
 _HEADING = r" {0,3}(?:#|-+[ \t]*\r?$|=+[ \t]*\r?$)"
 _HTML_TAG = rf"(?i:/?(?:{'|'.join(block_names)}|script|pre|style|textarea)(?:[\s/>]|$))"
 _FIRST = (
     rf"(?: {{4}}|{_HEADING}| {{0,3}}(?:\t|`{{3}}|~{{3}}|[|>\-]|:-|[*+](?:[ \t\r]|$)|\d{{1,9}}[.)](?:[ \t\r]|$)|"
-    r"(?P<break>[*_])(?:[ \t]*(?P=break)){2}|\[(?:\\.?|[^\]\\\n]){0,999}+(?:\]:|$)|"
+    r"(?P<break>[*_])(?:[ \t]*(?P=break)){2}|\[(?:(?:\\.?|[^\]\\\n])*+\]:|(?:\\.?|[^\]\\\n]){0,999}+$)|"
     rf"<(?:[!?]|{_HTML_TAG}|[^\n]*>[^\S\n]*$)))"
 )
 _MARK = re.compile(_FIRST, re.MULTILINE)

@@ -5,7 +5,7 @@ through a window that moves on to where its last certain sentence starts: one wh
 stretch of several windows in which no sentence ends (a dump of records, a wall of quotes) is gone through in parts; it stays one
 sentence.
 
-What is mended: a stop of ASCII ends no sentence where no white space follows (`./a.out`, `foo.bar.Baz`), nor after some common
+What is mended: a stop of ASCII ends no sentence where a name or a number goes on (`./a.out`, `foo.bar.Baz`), nor after some common
 abbreviations; what closes quotes, brackets and emphasis stays with the sentence that it closes, and so does a note's mark; and some
 stops of other scripts are added.
 """
@@ -33,7 +33,9 @@ _MORE_STOPS = "；…។៕།"
 _CLOSING = rf"[{re.escape(_CLOSERS)}]*"
 _MORE_ENDS = re.compile(rf"(?:[；។៕།]|…+(?={_CLOSING}[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])){_CLOSING}\s*")
 # What closes quotes, brackets and emphasis, tags and notes, and the white space after it: all of the sentence before.
-_BEHIND = re.compile(rf"(?:[{re.escape(_CLOSERS)}*_~`]|\[\^?\w{{1,20}}\]|</\w{{1,20}}>)*+\s*+")
+_BEHIND = re.compile(rf"(?:[{re.escape(_CLOSERS)}*_~`]|\[\^?\w{{1,20}}\]|</\w{{1,20}}>|<br ?/?>)*+\s*+")
+# What a stop of ASCII before it is inside of: a name, a number, a path, an address, an image, a note.
+_GOES_ON = re.compile(r"[a-zA-Z0-9/._(\[]")
 # More than any abbreviation has.
 _LONGEST_WORD = 16
 
@@ -62,8 +64,10 @@ def sentence_starts(text: str, language: str, start: int, end: int) -> list[int]
 
 def _gap(text: str, start: int, end: int) -> int:
     """Where the last line in `text[start:end]` starts, else its last word, else `end`."""
-    line = max(text.rfind("\n", start, end), text.rfind("\r", start, end))
-    return (line if line >= start else text.rfind(" ", start, end)) + 1 or end
+    for places in ("\n", "\r", " "):
+        if (found := text.rfind(places, start, end)) >= start:
+            return found + 1
+    return end
 
 
 def _inner(text: str, language: str, start: int, end: int) -> list[int]:
@@ -78,7 +82,8 @@ def _inner(text: str, language: str, start: int, end: int) -> list[int]:
             found = found.lstrip()
         if found:
             starts.append(start + sentence["end_index"] - len(found))
-    kept = [moved for at in starts[1:] if (moved := _mended(text, language, at, end))]
+    # One that is moved may come to where the next is.
+    kept = list(dict.fromkeys(moved for at in starts[1:] if (moved := _mended(text, language, at, end))))
     if not window.isascii() and any(stop in window for stop in _MORE_STOPS):
         return sorted({*kept, *_more(text, [start, *kept, end])})
     return kept
@@ -97,9 +102,10 @@ def _mended(text: str, language: str, at: int, end: int) -> int | None:
     stop = at - 1
     while text[stop] in _CLOSERS and stop:
         stop -= 1
-    if (text[stop] in ".!?" and not text[after - 1].isspace()) or (text[stop] == "．" and text[at].isdigit()):
+    if after == end or (text[stop] == "．" and text[at].isdigit()):
         return None
-    return after if after < end else None
+    inside = text[stop] in ".!?" and not text[after - 1].isspace() and _GOES_ON.match(text, after)
+    return None if inside else after
 
 
 def _is_abbreviation(text: str, language: str, stop: int, following: int) -> bool:

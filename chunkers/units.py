@@ -12,6 +12,7 @@ from chunkers.analysis import Analysis
 from chunkers.cascade import split
 from chunkers.markdown import Block, Kind
 from chunkers.spans import Limit, Span
+from chunkers.structure import leads
 
 
 def sentence_units(analysis: Analysis, limit: Limit) -> Sequence[Span]:
@@ -43,8 +44,8 @@ def _with_headings(blocks: Sequence[Block]) -> Iterator[tuple[int, Block]]:
     Headings that nothing follows come as a block.
     """
     lead: int | None = None
-    for block in blocks:
-        if block.kind is Kind.HEADING or (lead is not None and block.kind is Kind.OTHER):
+    for block, leads_on in zip(blocks, leads(blocks), strict=True):
+        if leads_on:
             lead = block.start if lead is None else lead
             continue
         yield (block.start if lead is None else lead), block

@@ -6,6 +6,7 @@ count, and is the same for the same request.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from chunkers.markdown import plain_title
@@ -17,6 +18,7 @@ LONGEST_OUTLINE = 300
 _LONGEST_TITLE = 90
 _LONGEST_PATH = 120
 _SEPARATOR = " > "
+_HEADING_MARKS = re.compile(r"^\s*#+|\s#+\s*$")
 
 
 class OutlineWriter:
@@ -60,7 +62,7 @@ def outline(request: ContextRequest) -> str:
 def _first_line(text: str) -> str:
     """The first line of a section, case folded, without the marks of a heading."""
     line = next(filter(str.strip, text.splitlines()), "")
-    return plain_title(line.strip().strip("#")).casefold()
+    return plain_title(_HEADING_MARKS.sub("", line)).casefold()
 
 
 def _place(title: str, headings: list[str]) -> str:

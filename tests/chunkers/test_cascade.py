@@ -11,6 +11,7 @@ from chunkers import STRATEGIES, Document, chunk
 from chunkers.cascade import split
 from chunkers.spans import Limit
 from chunkers.tokens import count_tokens
+from tests.chunkers.cases import chunks_of
 from tests.chunkers.texts import DOCUMENT
 from tests.doubles import HashEmbedder
 
@@ -258,3 +259,28 @@ def test_blank_lines_of_a_quote_behind_a_fence_do_not_cut_it(strategy: str) -> N
     fence = "> ```\n> aa bb cc\n> dd ee ff\n> ```"
     found = texts_of(f"> intro\n>\n{fence}\n>\n>\n>\n> after it", strategy, 15)
     assert any(fence in text for text in found)
+
+
+@pytest.mark.parametrize("strategy", STRUCTURED)
+def test_link_definitions_under_a_heading_are_cut_between_lines(strategy: str) -> None:
+    lines = [f'[name {n}]: https://example.com/page/{n} "The title {n}"' for n in range(12)]
+    text = "## Links\n\n" + "\n".join(lines) + "\n\n## Next\n\nText under next. And more.\n"
+    found = texts_of(text, strategy, 64)
+    assert all(line in "\n".join(found) and sum(line in chunk for chunk in found) == 1 for line in lines)
+    assert found[-1].endswith("## Next\n\nText under next. And more.")
+
+
+@pytest.mark.parametrize("strategy", STRUCTURED)
+@pytest.mark.parametrize("heading", ["# C", "## C"])
+def test_a_break_at_the_end_of_a_section_does_not_bind_the_next_heading(strategy: str, heading: str) -> None:
+    chunks = chunks_of(f"# A\n\nText of A.\n\n## B\n\n---\n\n{heading}\n\nText of C.\n", strategy, 12)
+    assert chunks[-1].text == f"{heading}\n\nText of C."
+    assert chunks[-1].headings == (("C",) if heading == "# C" else ("A", "C"))
+
+
+def test_a_run_that_had_to_be_cut_takes_what_fits_of_the_text_behind_it() -> None:
+    run = "https://example.org/" + "/".join(f"segment{n}" for n in range(10))
+    following = "The second paragraph says one whole thing in a sentence that should stay whole."
+    found = texts_of(f"{run}\n\n{following}\n", "recursive", 32)
+    assert found[-1].endswith(following)
+    assert count_tokens(found[0]) == 32

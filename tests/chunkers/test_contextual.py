@@ -148,3 +148,8 @@ def test_a_heading_in_the_text_is_not_told_again_in_the_outline(text: str) -> No
     document = Document(text=text, title="Title")
     (only,) = chunk(document, "contextual_retrieval", context_writer=OutlineWriter())
     assert only.embedding_text == f"Terms: line.\n\n{text}"
+
+
+def test_a_heading_that_ends_in_a_mark_is_known_again() -> None:
+    (only,) = chunk(Document(text="# C#\n\nOne line.\n", title="C#"), "contextual_retrieval")
+    assert only.context == "Terms: line."

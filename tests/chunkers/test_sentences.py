@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import sentencex
 
-from chunkers import Document
+from chunkers import Document, chunk
 from chunkers import sentences as sentence_rules
 from chunkers.sentences import LONGEST_WINDOW, MARGIN, WINDOW
 
@@ -207,7 +207,33 @@ def test_marks_behind_a_stop_belong_to_the_sentence_before(expected: list[str]) 
 
 
 @pytest.mark.parametrize(
-    ("language", "known"), [("de-DE", "de"), ("DE", "de"), ("pt_BR", "pt"), ("", "en"), (None, "en")]
+    ("language", "known"),
+    [("de-DE", "de"), ("DE", "de"), ("-", "en"), (" ", "en"), ("pt_BR", "pt"), ("", "en"), (None, "en")],
 )
 def test_a_language_is_known_without_its_region(language: str | None, known: str) -> None:
     assert Document(text="x", language=language).language == known  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("language", "expected"),
+    [
+        ("zh", ["你好吗?", "我很好!", "谢谢你.", "今天天气不错?", "是的!"]),
+        ("th", ["ใช่!", "ดี"]),
+        ("ar", ["نعم.", "لا!", "حسنا"]),
+        ("en", ["Needs 3.8+.<br>\n", "Note that."]),
+    ],
+)
+def test_an_ascii_stop_in_a_script_without_spaces_ends_a_sentence(language: str, expected: list[str]) -> None:
+    assert sentences("".join(expected), language) == expected
+
+
+@pytest.mark.parametrize("text", ["*Bold end.*\n\nNext one.", "**注意！**\n\n下一段。", "Fin.</b>\n\nNext."])
+def test_no_sentence_is_empty(text: str) -> None:
+    assert all(sentence.strip() for sentence in sentences(text))
+    assert "".join(sentences(text)) == text
+
+
+def test_the_indentation_of_a_paragraph_stays_with_its_first_sentence() -> None:
+    text = "Install with:\n\n   $ pip install x\n   $ x --help\n\nThen run it.\n"
+    found = chunk(text, "sentence", chunk_size=12, sentence_overlap=0)
+    assert [c.text for c in found] == ["Install with:", "   $ pip install x\n   $ x --help", "Then run it."]

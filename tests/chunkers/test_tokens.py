@@ -145,6 +145,16 @@ def test_what_goes_wrong_in_the_encoding_thread_is_told_who_asks(monkeypatch: py
         EncodedText("word " * 10_000).tokens()
 
 
+def test_a_text_is_encoded_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Ended:
+        def submit(self, *_: object) -> None:
+            raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+
+    monkeypatch.setattr(tokens, "_thread", Ended)
+    monkeypatch.setattr(tokens, "_encoding", None)
+    assert len(EncodedText("word river " * 10_000).tokens()) == 20_001
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 def test_a_forked_process_encodes_what_its_parent_began_and_more() -> None:

@@ -108,3 +108,17 @@ def test_an_empty_block_is_taken_off() -> None:
 )
 def test_text_between_two_thematic_breaks_is_text(inner: str) -> None:
     assert split_front_matter(f"---\n{inner}\n---\nText") == ({}, 0, None)
+
+
+@pytest.mark.parametrize(
+    ("inner", "expected"),
+    [
+        ("dc:title: Foo", {"dc:title": "Foo"}),
+        ("  title: Foo", {"title": "Foo"}),
+        ("# note\n\na: 1", {"a": 1}),
+        ("a b: 1", {"a b": 1}),
+    ],
+)
+def test_a_key_may_have_a_colon_or_stand_indented(inner: str, expected: dict[str, object]) -> None:
+    found, _, error = split_front_matter(f"---\n{inner}\n---\nText")
+    assert (found, error) == (expected, None)
