@@ -10,9 +10,10 @@ import tiktoken
 from markdown_it import MarkdownIt
 
 from chunkers import STRATEGIES
-from chunkers.markdown import has_marks
+from chunkers.markdown import has_marks, may_have_headings
 
 TOKENS, BLOCKS, SENTENCES = "tiktoken", "markdown-it-py", "sentencex"
+ON_TOKENS, ON_SENTENCES = ("fixed_size", "contextual_retrieval"), ("sentence", "semantic")
 # The page that sentencex is fastest on: a long text costs it more a character.
 _PAGE = 4000
 
@@ -31,7 +32,11 @@ def passes(text: str) -> dict[str, Callable[[], object]]:
 
 
 def limits(text: str, seconds: dict[str, float]) -> dict[str, float]:
-    """The limit of each strategy in seconds, from the seconds of `passes`. A text without any mark needs no block parse."""
-    plain = seconds[TOKENS] + (seconds[BLOCKS] if has_marks(text) else 0.0)
-    on_sentences = ("sentence", "semantic")
-    return {name: plain + (seconds[SENTENCES] if name in on_sentences else 0.0) for name in STRATEGIES}
+    """The limit of each strategy in seconds, from the seconds of `passes`. What a text has no mark of needs no block parse."""
+    blocks = seconds[BLOCKS]
+    return {
+        name: seconds[TOKENS]
+        + (blocks if (may_have_headings(text) if name in ON_TOKENS else has_marks(text)) else 0.0)
+        + (seconds[SENTENCES] if name in ON_SENTENCES else 0.0)
+        for name in STRATEGIES
+    }

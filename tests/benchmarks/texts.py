@@ -1,4 +1,4 @@
-"""Real texts that every machine with the project installed has. None is repeated, so that no cache of a chunker's own helps it."""
+"""Real texts that every machine with the project installed has, each passage once, so that no cache of a chunker's own helps it."""
 
 from __future__ import annotations
 
