@@ -21,6 +21,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from itertools import pairwise
+from threading import Lock
 from typing import TypeVar
 
 import numpy as np
@@ -41,6 +42,8 @@ LONGEST_CHARACTER = 4
 LONGEST_RUN = 999_000
 # From this length on a text is encoded beside other work: before it the hand-over costs as much.
 WORTH_A_THREAD = 4000
+# Less than this is not parted further.
+SMALLEST_PART = 4000
 _SPACES = " \t\v\f\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 _RUN = re.compile(f"[{_SPACES}]+")
 
@@ -182,22 +185,54 @@ def _sync_positions(text: str) -> NDArray[np.int32]:
 
 
 class EncodedText:
-    """The tokens of a text, encoded in the encoding thread from now on, so that they are there when they are needed."""
+    """The tokens of a text, encoded in the encoding thread from now on, so that they are there when they are needed.
+
+    The thread takes half of the text, then half of what is left, and so on. Who comes for the tokens does the same instead of waiting.
+    A part ends at a sync position, so the tokens of the parts are those of the text.
+
+    Attributes:
+        sync: offsets p, 0 < p < len(text), at which the pre-tokenizer ends a piece whatever the surroundings.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self.sync = _sync_positions(text) if text else np.zeros(0, dtype=np.int32)
+        self._parts: dict[int, NDArray[np.uint32]] = {}
+        self._reached = 0
+        self._lock = Lock()
         self._process = os.getpid()
-        self._future = _begin(_encode_there, text) if len(text) >= WORTH_A_THREAD else None
+        worth_it = len(text) >= WORTH_A_THREAD and (os.cpu_count() or 1) > 1
+        self._begun = _begin(self._encode_there) if worth_it else None
+
+    def _encode_there(self) -> None:
+        _load()
+        self._encode_parts()
+
+    def _encode_parts(self) -> None:
+        while (part := self._next_part()) is not None:
+            start, end = part
+            self._parts[start] = encode(self.text[start:end])
+
+    def _next_part(self) -> tuple[int, int] | None:
+        """Half of what nobody has begun with; None once all of it is begun."""
+        with self._lock:
+            start = self._reached
+            left = len(self.text) - start
+            if left <= 0:
+                return None
+            size = max(left // 2, SMALLEST_PART)
+            at = bisect_left(self.sync, start + size)
+            self._reached = int(self.sync[at]) if at < len(self.sync) else len(self.text)
+            return start, self._reached
 
     def tokens(self) -> NDArray[np.uint32]:
         """All tokens of the text, in order."""
-        # The thread of the process that this one was forked from is out of reach.
-        return self._future.result() if self._future and self._process == os.getpid() else encode(self.text)
-
-
-def _encode_there(text: str) -> NDArray[np.uint32]:
-    _load()
-    return encode(text)
+        if self._begun is None or self._process != os.getpid():
+            # The thread of the process that this one was forked from is out of reach.
+            return encode(self.text)
+        self._encode_parts()
+        self._begun.result()
+        return np.concatenate([self._parts[start] for start in sorted(self._parts)])
 
 
 def _token_ends(text: str, tokens: NDArray[np.uint32]) -> NDArray[np.int32]:
@@ -228,9 +263,8 @@ class TokenIndex:
 
     def __init__(self, encoded: EncodedText) -> None:
         self.text = text = encoded.text
-        # Looked for while the text is being encoded.
-        sync = _sync_positions(text) if text else np.zeros(0, dtype=np.int32)
         ends = _token_ends(text, encoded.tokens())
+        sync = encoded.sync
         self.ends = _plain(ends)
         self._sync = _plain(np.concatenate(([0], sync, [len(text)])))
         # The first token whose end is p ends exactly there: those that end inside the character at p come after it.

@@ -130,8 +130,12 @@ def test_only_runs_that_are_too_long_are_encoded_in_parts(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-@pytest.mark.parametrize("times", [1, 200])
-def test_a_text_encoded_beside_other_work_has_its_tokens(script: str, times: int) -> None:
+@pytest.mark.parametrize(("times", "part"), [(1, 4000), (200, 4000), (200, 10), (200, 10**9)])
+def test_a_text_encoded_beside_other_work_has_its_tokens(
+    script: str, times: int, part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokens, "SMALLEST_PART", part)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
     text = SCRIPTS[script] * times
     assert EncodedText(text).tokens().tolist() == encoding().encode(text, disallowed_special=())
 
