@@ -23,6 +23,11 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 def replace_surrogates(text: str) -> tuple[str, int]:
     """`text` with each lone surrogate replaced by U+FFFD, and how many there were. Offsets stay."""
+    try:
+        text.encode()  # which refuses them, and is far faster than a search
+        return text, 0
+    except UnicodeEncodeError:
+        pass
     return _LONE_SURROGATE.subn("\ufffd", text)
 
 

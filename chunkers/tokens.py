@@ -112,7 +112,9 @@ def code_points(text: str) -> NDArray[np.uint8 | np.uint32]:
 @lru_cache(maxsize=1)
 def white_space() -> NDArray[np.bool_]:
     """For each code point whether `str.isspace` takes it for white space."""
-    return np.array([chr(point).isspace() for point in range(0x10000)] + [False] * (sys.maxunicode + 1 - 0x10000))
+    white = np.zeros(sys.maxunicode + 1, dtype=np.bool_)
+    white[[point for point in range(0x10000) if chr(point).isspace()]] = True
+    return white
 
 
 def count_tokens(text: str) -> int:
