@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chunkers import markdown
+from chunkers.characters import code_points, white_space
 from chunkers.clusters import Clusters
 from chunkers.markdown import Block, Kind
 from chunkers.sentences import sentence_starts
 from chunkers.structure import Structure, between, structure
-from chunkers.tokens import EncodedText, TokenIndex, code_points, white_space
+from chunkers.tokens import EncodedText, TokenIndex
 
 T = TypeVar("T")
 Span = tuple[int, int]

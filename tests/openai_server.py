@@ -26,7 +26,7 @@ from typing import Any
 
 import pytest
 
-from chunkers.tokens import count_tokens
+from chunkers.encoding import count_tokens
 
 DIMENSIONS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
 OTHER_DIMENSIONS = 64

@@ -16,7 +16,7 @@ import numpy as np
 import openai
 from numpy.typing import NDArray
 
-from chunkers import tokens
+from chunkers import encoding
 from chunkers.errors import SettingError
 from chunkers.models.base import Vectors
 from chunkers.models.endpoint import Endpoint
@@ -95,7 +95,7 @@ class OpenAIEmbedder:
 
     def count_tokens(self, text: str) -> int:
         """cl100k_base tokens of `text`."""
-        return tokens.count_tokens(text)
+        return encoding.count_tokens(text)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Vectors of shape (len(texts), dimensions), float32, unit length, in the order asked.

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from chunkers import STRATEGIES, Document, build_chunker
-from chunkers.tokens import encode
+from chunkers.encoding import encode
 from tests.benchmarks.nothing import NoModel, NoWriter
 from tests.benchmarks.texts import markdown, prose
 

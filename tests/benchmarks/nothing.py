@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from chunkers.encoding import count_tokens
 from chunkers.models.base import Context, ContextRequest, Vectors
-from chunkers.tokens import count_tokens
 
 
 class NoModel:

@@ -9,8 +9,8 @@ import pytest
 
 from chunkers import STRATEGIES, Document, chunk
 from chunkers.cascade import split
+from chunkers.encoding import count_tokens
 from chunkers.spans import Limit
-from chunkers.tokens import count_tokens
 from tests.chunkers.cases import chunks_of
 from tests.chunkers.texts import DOCUMENT
 from tests.doubles import HashEmbedder

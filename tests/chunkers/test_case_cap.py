@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chunkers import STRATEGIES, Document, chunk
-from chunkers.tokens import count_tokens, encoding
+from chunkers.encoding import count_tokens, encoding
 from tests.chunkers.cases import STRUCTURED, chunked, chunks_of, settings, texts_of
 from tests.doubles import HashEmbedder
 

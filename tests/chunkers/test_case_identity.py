@@ -7,9 +7,9 @@ import uuid
 import pytest
 
 from chunkers import STRATEGIES, Document, build_chunker, chunk, ids
+from chunkers.encoding import count_tokens
 from chunkers.models.outline import OutlineWriter
 from chunkers.models.prompt import user_prompt
-from chunkers.tokens import count_tokens
 from tests.chunkers.cases import STRUCTURED, WINDOWS, chunks_of, places_of, settings
 from tests.chunkers.conftest import EchoWriter
 from tests.doubles import HashEmbedder

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from chunkers import STRATEGIES, Document, chunk, chunk_document
-from chunkers.tokens import count_tokens
+from chunkers.encoding import count_tokens
 from tests.chunkers.cases import STRUCTURED, WINDOWS, chunked, chunks_of, places_of, texts_of
 from tests.doubles import HashEmbedder
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from chunkers import STRATEGIES, Document, ModelError, build_chunker, chunk, chunk_document, similarity
+from chunkers.encoding import count_tokens
 from chunkers.models.base import Vectors
-from chunkers.tokens import count_tokens
 from tests.chunkers.cases import SEMANTIC
 from tests.chunkers.conftest import EchoWriter
 from tests.chunkers.test_semantic import AngleEmbedder

@@ -8,7 +8,7 @@ import pytest
 import regex
 
 from chunkers import STRATEGIES, Document
-from chunkers.tokens import count_tokens
+from chunkers.encoding import count_tokens
 from tests.chunkers.cases import STRUCTURED, chunks_of, texts_of
 
 

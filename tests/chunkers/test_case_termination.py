@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from chunkers import STRATEGIES, tokens
-from chunkers.tokens import count_tokens, encode, encoding
+from chunkers import STRATEGIES
+from chunkers import encoding as encoding_module
+from chunkers.encoding import count_tokens, encode, encoding
 from tests.chunkers.cases import STRUCTURED, WINDOWS, chunks_of, texts_of
 
 
@@ -117,7 +118,7 @@ def test_a_long_text_is_encoded_a_bounded_number_of_times(
     kind: str, strategy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counting = CountingEncoding()
-    monkeypatch.setattr(tokens, "encoding", lambda: counting)
+    monkeypatch.setattr(encoding_module, "encoding", lambda: counting)
     length = 40_000
     chunks_of(TEXTS[kind](length), strategy, 64)
     assert length // 2 < counting.characters < 25 * length
@@ -133,12 +134,12 @@ def test_windows_behind_characters_over_the_cap_are_full_again(size: int) -> Non
     found = texts_of("🚀" * 30 + " some plain words follow here and go on", "fixed_size", size)
     assert found[:30] == ["🚀"] * 30
     assert found[30] == (" some" if size == 1 else " some plain")
-    assert [tokens.count_tokens(text) for text in found[30:]] == [size] * (8 // size)
+    assert [count_tokens(text) for text in found[30:]] == [size] * (8 // size)
 
 
 @pytest.mark.parametrize("strategy", STRUCTURED)
 def test_a_run_that_has_to_be_cut_leaves_no_crumb(strategy: str) -> None:
-    counts = [tokens.count_tokens(text) for text in texts_of("x" * (8 * 129), strategy, 16)]
+    counts = [count_tokens(text) for text in texts_of("x" * (8 * 129), strategy, 16)]
     assert sum(counts) == 129
     assert min(counts) > 4
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from chunkers import STRATEGIES, Document, chunk
-from chunkers.tokens import count_tokens
+from chunkers.encoding import count_tokens
 from tests.chunkers.cases import STRUCTURED, WINDOWS, chunked, chunks_of, texts_of
 from tests.chunkers.test_semantic import AngleEmbedder, text_of
 

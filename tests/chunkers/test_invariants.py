@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from chunkers import STRATEGIES, Chunk, Document, Parent, chunk_document
-from chunkers.tokens import encoding
+from chunkers.encoding import encoding
 from tests.chunkers.conftest import EchoWriter
 from tests.doubles import HashEmbedder
 

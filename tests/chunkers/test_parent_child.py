@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chunkers import Chunk, Document, Parent, build_chunker, chunk_document
-from chunkers.tokens import count_tokens
+from chunkers.encoding import count_tokens
 from tests.chunkers.test_semantic import AngleEmbedder
 
 

@@ -7,8 +7,10 @@ import random
 
 import pytest
 
+from chunkers import encoding as encoding_module
 from chunkers import tokens
-from chunkers.tokens import LONGEST_TOKEN, EncodedText, TokenIndex, count_tokens, encode, encoding
+from chunkers.encoding import count_tokens, encode, encoding
+from chunkers.tokens import LONGEST_TOKEN, EncodedText, TokenIndex
 from tests.chunkers.texts import SCRIPTS
 
 
@@ -108,13 +110,13 @@ def test_fits_agrees_with_the_count(script: str) -> None:
 def test_a_span_longer_than_the_longest_tokens_is_refused_without_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
     index = TokenIndex(EncodedText("a" * 10_000))
     encoded: list[str] = []
-    monkeypatch.setattr(tokens, "count_tokens", lambda text: encoded.append(text) or 1)
+    monkeypatch.setattr(encoding_module, "count_tokens", lambda text: encoded.append(text) or 1)
     assert not index.fits(0, 10 * LONGEST_TOKEN + 1, 10)
     assert encoded == []
 
 
 def test_a_run_of_a_million_spaces_is_encoded_in_parts() -> None:
-    run = tokens.LONGEST_RUN + 5_000
+    run = encoding_module.LONGEST_RUN + 5_000
     text = "word" + " " * run + "word" + "\n" * 10
     ids = encode(text)
     assert encoding().decode(ids.tolist()) == text
@@ -122,11 +124,11 @@ def test_a_run_of_a_million_spaces_is_encoded_in_parts() -> None:
 
 
 def test_only_runs_that_are_too_long_are_encoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokens, "LONGEST_RUN", 10)
+    monkeypatch.setattr(encoding_module, "LONGEST_RUN", 10)
     short, run = "a" + " " * 10 + "b", "\n" + " " * 25
-    assert tokens._inside_long_runs(short * 5 + "\n" * 40) == []
+    assert encoding_module._inside_long_runs(short * 5 + "\n" * 40) == []
     start = len(short * 3) + 1
-    assert tokens._inside_long_runs(short * 3 + run + "x") == [start + 10, start + 20]
+    assert encoding_module._inside_long_runs(short * 3 + run + "x") == [start + 10, start + 20]
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
@@ -144,7 +146,7 @@ def test_what_goes_wrong_in_the_encoding_thread_is_told_who_asks(monkeypatch: py
     def failing(text: str) -> None:
         raise MemoryError("no room")
 
-    monkeypatch.setattr(tokens, "encode", failing)
+    monkeypatch.setattr(encoding_module, "encode", failing)
     with pytest.raises(MemoryError, match="no room"):
         EncodedText("word " * 10_000).tokens()
 
@@ -154,8 +156,8 @@ def test_a_text_is_encoded_where_no_thread_can_be_started(monkeypatch: pytest.Mo
         def submit(self, *_: object) -> None:
             raise RuntimeError("cannot schedule new futures after interpreter shutdown")
 
-    monkeypatch.setattr(tokens, "_thread", Ended)
-    monkeypatch.setattr(tokens, "_encoding", None)
+    monkeypatch.setattr(encoding_module, "_thread", Ended)
+    monkeypatch.setattr(encoding_module, "_encoding", None)
     assert len(EncodedText("word river " * 10_000).tokens()) == 20_001
 
 

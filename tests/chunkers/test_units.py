@@ -7,8 +7,8 @@ import random
 import pytest
 
 from chunkers import Document, chunk
+from chunkers.encoding import count_tokens
 from chunkers.spans import Limit, furthest
-from chunkers.tokens import count_tokens
 from chunkers.units import paragraph_spans, sentence_units
 from tests.chunkers.texts import DOCUMENT, SCRIPTS
 

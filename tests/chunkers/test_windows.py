@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from chunkers import Document, chunk
-from chunkers.tokens import count_tokens, encoding
+from chunkers.encoding import count_tokens, encoding
 from chunkers.windows import token_windows
 from tests.chunkers.texts import SCRIPTS
 
