@@ -31,6 +31,8 @@ ODD = {
     "spaces": " ",
     "newlines": "\n",
     "emoji": "🚀",
+    "flags": "🇩🇪",
+    "combining marks": "\u0301",
     "words in one line": "some words go on ",
     "Chinese in one line": "今天天气很好我们去公园",
     "Chinese sentences": "今天天气很好。",
