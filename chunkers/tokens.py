@@ -88,6 +88,7 @@ class EncodedText:
         self.text = text
         self.sync = _sync_positions(text) if text else np.zeros(0, dtype=np.int32)
         self._parts: dict[int, NDArray[np.uint32]] = {}
+        self._starts: list[int] = []
         self._reached = 0
         self._lock = Lock()
         self._process = os.getpid()
@@ -110,6 +111,7 @@ class EncodedText:
             left = len(self.text) - start
             if left <= 0:
                 return None
+            self._starts.append(start)
             size = max(left // 2, SMALLEST_PART)
             at = bisect_left(self.sync, start + size)
             self._reached = int(self.sync[at]) if at < len(self.sync) else len(self.text)
@@ -122,7 +124,10 @@ class EncodedText:
             return encoding.encode(self.text)
         self._encode_parts()
         self._begun.result()
-        return np.concatenate([self._parts[start] for start in sorted(self._parts)])
+        if len(self._parts) < len(self._starts):
+            # Somebody came before, and was interrupted in a part.
+            return encoding.encode(self.text)
+        return np.concatenate([self._parts[start] for start in self._starts])
 
 
 def _token_ends(text: str, tokens: NDArray[np.uint32]) -> NDArray[np.int32]:

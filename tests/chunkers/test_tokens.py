@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import random
+import threading
+import time
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from chunkers import encoding as encoding_module
 from chunkers import tokens
@@ -149,6 +153,25 @@ def test_what_goes_wrong_in_the_encoding_thread_is_told_who_asks(monkeypatch: py
     monkeypatch.setattr(encoding_module, "encode", failing)
     with pytest.raises(MemoryError, match="no room"):
         EncodedText("word " * 10_000).tokens()
+
+
+def test_a_text_whose_encoding_was_interrupted_is_encoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = encoding_module.encode
+    here = threading.get_ident()
+
+    def interrupted(text: str) -> NDArray[np.uint32]:
+        if threading.get_ident() == here:
+            raise KeyboardInterrupt
+        time.sleep(0.2)  # so that something is left for who comes for the tokens
+        return real(text)
+
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    with monkeypatch.context() as patched:
+        patched.setattr(encoding_module, "encode", interrupted)
+        encoded = EncodedText("word river " * 10_000)
+        with pytest.raises(KeyboardInterrupt):
+            encoded.tokens()
+    assert len(encoded.tokens()) == 20_001
 
 
 def test_a_text_is_encoded_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
