@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -158,11 +157,13 @@ def test_what_goes_wrong_in_the_encoding_thread_is_told_who_asks(monkeypatch: py
 def test_a_text_whose_encoding_was_interrupted_is_encoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
     real = encoding_module.encode
     here = threading.get_ident()
+    come = threading.Event()
 
     def interrupted(text: str) -> NDArray[np.uint32]:
         if threading.get_ident() == here:
+            come.set()
             raise KeyboardInterrupt
-        time.sleep(0.2)  # so that something is left for who comes for the tokens
+        come.wait(60)  # so that something is left for who comes for the tokens
         return real(text)
 
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
