@@ -39,6 +39,11 @@ def parent_id(document: str, text: str, occurrence: int) -> str:
     return _named("parent", document, text, str(occurrence))
 
 
+def lease_id(alias: str) -> str:
+    """The id of the point that says which run works on the collections of `alias`."""
+    return _named("lease", alias)
+
+
 def text_hash(text: str) -> str:
     """SHA-256 of a text, as hexadecimal digits: `embedding_hash`, cache keys and the `content_hash` of a raw string."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

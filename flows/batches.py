@@ -2,12 +2,14 @@
 
 A batch is one task per strategy, and a task costs Prefect's server some 40 ms of its processor, so their number does not grow with the
 number of documents: batches do. They are bounded in bytes too, since a batch's documents are in memory together, so a corpus of gigabytes
-has more of them; a document larger than the bound is a batch of its own.
+has more of them; a document larger than the bound is a batch of its own. Documents that were in hand when a run was killed are tried in
+smaller batches, and alone the next time, so that the one that kills is found and its neighbours are not parked with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, TypeVar
 
 # Task runs of one flow run, about; what a small Prefect server digests without falling behind.
@@ -44,3 +46,12 @@ def batches(entries: Iterable[T], documents: int) -> Iterator[list[T]]:
         total += entry.size
     if batch:
         yield batch
+
+
+def batches_by_kills(entries: Iterable[T], documents: int, kills: Callable[[T], int]) -> Iterator[list[T]]:
+    """As `batches`, for entries that were in hand in `kills(entry)` runs that were killed: the more, the later, and the fewer together."""
+    by_kills: dict[int, list[T]] = {}
+    for entry in entries:
+        by_kills.setdefault(min(kills(entry), 2), []).append(entry)
+    for number, sizes in ((0, documents), (1, math.isqrt(documents)), (2, 1)):
+        yield from batches(by_kills.get(number, []), sizes)

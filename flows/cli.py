@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -46,6 +47,8 @@ STRATEGY_HELP = (
     "One of fixed_size, recursive, sentence, semantic, contextual_retrieval, semantic_parent_child; "
     "all six by default. Repeatable."
 )
+
+STORED_HELP = "One of the stored strategies; all of them by default. Repeatable."
 
 
 def main() -> None:
@@ -129,6 +132,9 @@ def ingest(
     allow_deletes: Annotated[
         int, typer.Option(min=0, metavar="N", help="Delete up to N vanished documents although the guards would not.")
     ] = 0,
+    retry_parked: Annotated[
+        bool, typer.Option("--retry-parked", help="Try documents again that failed so often that they were parked.")
+    ] = False,
     assignments: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -143,7 +149,7 @@ def ingest(
         from chunkers import STRATEGIES
         from flows.request import Request
 
-        request = Request(source, corpus, tuple(strategy or STRATEGIES), rebuild, dry_run, allow_deletes)
+        request = Request(source, corpus, tuple(strategy or STRATEGIES), rebuild, dry_run, allow_deletes, retry_parked)
         report = run_ingest(request, settings, _overrides(assignments), plain=plain or dry_run, say=_say, quiet=as_json)
     if as_json:
         _print_json(report.as_json())
@@ -195,6 +201,65 @@ def status(as_json: JsonOption = False) -> None:
         _print_json({"collections": [info.as_json() for info in found]})
     else:
         collections(Console(), found)
+
+
+@app.command()
+def verify(
+    corpus: CorpusOption = None,
+    strategy: Annotated[list[str] | None, typer.Option(help=STORED_HELP)] = None,
+    repair: Annotated[bool, typer.Option("--repair", help="Put right what differs.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare the journal of each live collection with its points."""
+    from flows.render import verified
+
+    with _clear_errors(as_json):
+        from flows.upkeep import verify_corpora
+
+        found = verify_corpora(_settings(None), corpus, strategy or [], repair=repair, say=_say)
+    sound = all(own.sound for own in found)
+    if as_json:
+        _print_json({"sound": sound, "collections": [own.as_json() for own in found]})
+    else:
+        verified(Console(), found)
+    raise typer.Exit(0 if sound else FAILED)
+
+
+@app.command()
+def rollback(
+    corpus: CorpusOption = None,
+    strategy: Annotated[list[str] | None, typer.Option(help=STORED_HELP)] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Point readers at the collections that they used before the last rebuild."""
+    with _clear_errors(as_json):
+        from flows.upkeep import roll_back
+
+        steps = roll_back(_settings(None), corpus, strategy or [])
+    if as_json:
+        _print_json({"rolled_back": [asdict(step) for step in steps]})
+        return
+    for step in steps:
+        print(f"{step.alias}: from {step.left} back to {step.collection}")
+
+
+@app.command()
+def drop(
+    collections: Annotated[
+        list[str], typer.Argument(metavar="COLLECTION...", help="Exact names, as `quarry status --json` shows.")
+    ],
+    as_json: JsonOption = False,
+) -> None:
+    """Drop superseded collections by their exact names; never one that an alias points at."""
+    with _clear_errors(as_json):
+        from flows.upkeep import drop_collections
+
+        dropped = drop_collections(_settings(None), collections)
+    if as_json:
+        _print_json({"dropped": dropped})
+        return
+    for name in dropped:
+        print(f"dropped {name}")
 
 
 @app.command()

@@ -105,6 +105,7 @@ def _run_flow(request: Request, overrides: dict[str, str], ingestion: Ingestion)
             rebuild=request.rebuild,
             dry_run=request.dry_run,
             allow_deletes=request.allow_deletes,
+            retry_parked=request.retry_parked,
             overrides=overrides or None,
             return_state=True,
         )

@@ -54,3 +54,11 @@ def rebase(listing: Listing, root: str | None) -> Listing:
         skipped=[dataclasses.replace(row, document=f"{prefix}/{row.document}") for row in listing.skipped],
         partial=True,
     )
+
+
+def restrict(listing: Listing, documents: frozenset[str] | None) -> Listing:
+    """`listing` with no other documents than those, which makes it partial; as it is if they are None."""
+    if documents is None:
+        return listing
+    entries = [entry for entry in listing.entries if entry.uri in documents]
+    return dataclasses.replace(listing, entries=entries, skipped=[], partial=True)

@@ -124,6 +124,7 @@ def ingest(
     rebuild: bool = False,
     dry_run: bool = False,
     allow_deletes: Annotated[int, Field(ge=0)] = 0,
+    retry_parked: bool = False,
     overrides: dict[str, str] | None = None,
 ) -> State[None]:
     """Keeps one Qdrant collection per chunking strategy in step with a corpus.
@@ -135,11 +136,14 @@ def ingest(
         rebuild: Build new collections beside the live ones and switch to them at the end. Needed when a setting has changed.
         dry_run: Report what would be done, and write nothing.
         allow_deletes: Delete up to this many vanished documents, although more than a tenth of the corpus is gone.
+        retry_parked: Try documents again that failed so often that they were parked.
         overrides: Settings for this run alone, by name, such as chunk_size.
     """
     observer = current()
     try:
-        request = Request(source, corpus, tuple(strategies or STRATEGIES), rebuild, dry_run, allow_deletes)
+        request = Request(
+            source, corpus, tuple(strategies or STRATEGIES), rebuild, dry_run, allow_deletes, retry_parked
+        )
         ingestion = observer.prepared(request) or _open(request, Settings.load(overrides))
     except (SourceError, SettingError, SettingsError, StoreError, ModelError) as error:
         return Failed(message=str(error))

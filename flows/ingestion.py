@@ -1,10 +1,11 @@
 """One run over one source, step by step: what the Prefect flow and the plain command both do.
 
 Opening an `Ingestion` checks everything that can be checked before any work or money is spent: the source, every parameter, every
-model's name and key, the store, and that stored collections were made with the same settings. Then `plan()` compares the source with
-each collection's journal, `batches()` gives the documents that some strategy needs, `load()` reads a batch, `write()` brings one
-strategy's collection up to date with it, and `finish()` deletes what vanished and moves the alias. What one strategy does touches
-nothing of another; what they did is added up in `report`.
+model's name and key, the store, that stored collections were made with the same settings, and that no other run is at work on them.
+Then `plan()` compares the source with each collection's journal, `batches()` gives the documents that some strategy needs, `load()`
+journals an attempt at a batch and reads it, `write()` brings one strategy's collection up to date with it, and `finish()` deletes what
+vanished and moves the alias. A dry run takes the same steps with models that only count, and writes nothing. What one strategy does
+touches nothing of another; what they did is added up in `report`.
 """
 
 from __future__ import annotations
@@ -14,16 +15,14 @@ import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Self
 
 from chunkers import Document, SettingError
 from chunkers.ids import document_id
-from chunkers.models import ModelCache
+from chunkers.models import Asked, ModelCache
 from flows import batches
-from flows.corpora import choose_corpus, rebase
+from flows.corpora import choose_corpus, rebase, restrict
 from flows.loading import LoadError, hash_file, load_document
 from flows.models import Shared, Tools, open_tools
 from flows.observer import Observer, current
@@ -34,7 +33,9 @@ from flows.settings import Settings
 from flows.sources import Entry, SourceError, list_source
 from flows.strategy_run import StrategyRun
 from stores import (
-    JournalRow,
+    DocumentState,
+    Leases,
+    Pending,
     Plan,
     SettingsChanged,
     StoreError,
@@ -59,7 +60,7 @@ class Ingestion:
     Raises:
         SourceError: the source cannot be listed.
         SettingError: a parameter or a model cannot be used.
-        StoreError: the store cannot be reached, or a collection was made with other settings or another root.
+        StoreError: the store cannot be reached, another run is at work, or a collection was made with other settings or another root.
         ModelError: an endpoint had to be asked for a model's dimensions, and did not answer.
     """
 
@@ -70,11 +71,12 @@ class Ingestion:
         self.run_id = str(uuid.uuid4())
         self.stop = threading.Event()
         self._runs: dict[str, StrategyRun] = {}
+        self._hashes: dict[str, str | None] = {}
         self._open = ExitStack()
         try:
             self._prepare()
         except BaseException:
-            self._open.close()
+            self._close()
             raise
 
     def __enter__(self) -> Self:
@@ -83,6 +85,11 @@ class Ingestion:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        for own in self._runs.values():
+            own.give_back()
         self._open.close()
 
     def _prepare(self) -> None:
@@ -92,7 +99,7 @@ class Ingestion:
         self._inventory = read_inventory(self._client)
         roots = self._inventory.roots()
         self.corpus = choose_corpus(listing, request.corpus, roots)
-        self.listing = rebase(listing, roots.get(self.corpus))
+        self.listing = restrict(rebase(listing, roots.get(self.corpus)), request.documents)
         if request.rebuild and self.listing.partial:
             raise SettingError("rebuild", True, "left out for a part of a corpus: a rebuild needs the whole of it")
         self.report = Report(
@@ -103,19 +110,35 @@ class Ingestion:
             raise SourceError(
                 f"{request.source}: it holds no markdown or text files, so there is nothing to make a corpus of"
             )
-        # A dry run leaves nothing behind, and embeds nothing either.
-        home = Path(self._open.enter_context(TemporaryDirectory())) if request.dry_run else settings.home
-        self._cache = self._open.enter_context(ModelCache(home / "cache.sqlite"))
-        self._shared = Shared(self._cache, self.stop)
+        cache = self._open.enter_context(ModelCache(settings.home / "cache.sqlite", read_only=request.dry_run))
+        self._shared = Shared(cache, self.stop, Asked() if request.dry_run else None)
         tools = {name: self._tools(name) for name in dict.fromkeys(request.strategies)}
         targets = self._targets(tools)
+        leases = self._open.enter_context(Leases(self._client, self.run_id, self._lost))
         for name, target in targets.items():
             if not request.dry_run:
-                target = make_target(self._client, target, str(self.listing.root))
-            run = StrategyRun(self._client, tools[name], target, self.run_id)
+                target = self._take(leases, target)
+            run = StrategyRun(self._client, tools[name], target, self.run_id, dry_run=request.dry_run)
             self._runs[name] = run
             self.report.strategies[name] = run.report
         self._tell_models()
+
+    def _take(self, leases: Leases, target: Target) -> Target:
+        """`target` with its collection made, and the lease of its alias taken, so that no other run writes there."""
+        strategy = target.recipe.strategy
+        home = self._inventory.lease_home(self.corpus, strategy)
+        live = self._inventory.aliases.get(target.alias)
+        if home is not None:
+            leases.acquire(target.alias, home, live)
+        target = make_target(self._client, target, str(self.listing.root))
+        if home is None:
+            leases.acquire(target.alias, target.collection, live)
+        return target
+
+    def _lost(self, told: str) -> None:
+        """Ends the run, since another one has taken over a lease of it."""
+        self.report.error = told
+        self.stop.set()
 
     def _tools(self, name: str) -> Tools:
         stored = self._inventory.recipe(self.corpus, name)
@@ -142,34 +165,36 @@ class Ingestion:
         contexts = ", ".join(
             sorted({own.report.context_model for own in self._runs.values() if own.report.context_model})
         )
+        for name in set(self._inventory.lost(self.corpus)).intersection(self._runs):
+            self.observer.noted(f"the collection of {name} was stored once and is gone; it is built anew")
         self.observer.noted(
             f"corpus {self.corpus}: embeddings by {embedding}" + (f", contexts by {contexts}" if contexts else "")
         )
 
     def plan(self) -> None:
         """Hashes the source's files and decides, for each strategy, which documents are to be written and deleted."""
-        hashes: dict[str, str | None] = {}
         for entry in self.listing.entries:
             try:
-                hashes[entry.uri] = hash_file(entry.path)
+                self._hashes[entry.uri] = hash_file(entry.path)
             except OSError as error:
-                hashes[entry.uri] = None
+                self._hashes[entry.uri] = None
                 self.report.unreadable.append((entry.uri, error.strerror or str(error)))
 
-        def planner(journal: Mapping[str, JournalRow]) -> Plan:
+        def planner(journal: Mapping[str, DocumentState]) -> Plan:
             return plan_documents(
-                hashes,
+                self._hashes,
                 journal,
                 corpus=self.corpus,
                 complete=self.listing.complete,
                 partial=self.listing.partial,
                 allow_deletes=self.request.allow_deletes,
+                retry_parked=self.request.retry_parked,
             )
 
         for name, own in self._runs.items():
             live = None if own.target.live else self._inventory.live(self.corpus, name)
             try:
-                own.make_plan(planner, live.name if live else None, dry_run=self.request.dry_run)
+                own.make_plan(planner, live.name if live else None)
             except StoreError as error:
                 self.failed(name, error)
                 continue
@@ -187,31 +212,52 @@ class Ingestion:
         """The documents that some strategy needs, in batches."""
         wanted = frozenset[str]().union(*(own.wanted for own in self._runs.values()))
         entries = sorted((entry for entry in self.listing.entries if entry.uri in wanted), key=self._tries)
-        yield from batches.batches(entries, batches.batch_size(len(entries), len(self._runs)))
+        size = batches.batch_size(len(entries), len(self._runs))
+        yield from batches.batches_by_kills(entries, size, self._kills)
 
     def _tries(self, entry: Entry) -> int:
         """Tries that an earlier run began and did not end well: such documents come last, since one may end this run, too."""
         doc_id = document_id(self.corpus, entry.uri)
-        rows = (own.journal.get(doc_id) for own in self._runs.values())
-        return max((row.attempts for row in rows if row), default=0)
+        states = (own.journal.get(doc_id) for own in self._runs.values())
+        return max((state.attempts for state in states if state), default=0)
+
+    def _kills(self, entry: Entry) -> int:
+        """Runs that were killed while they had a document in hand."""
+        doc_id = document_id(self.corpus, entry.uri)
+        return max((own.kills(doc_id) for own in self._runs.values()), default=0)
 
     def load(self, batch: Sequence[Entry]) -> list[Document]:
-        """The documents of a batch. One that cannot be read is reported and left as it is stored."""
+        """The documents of a batch, after an attempt at each is journalled. One that cannot be read is reported, and stays as stored."""
+        pending = [
+            Pending(document_id(self.corpus, entry.uri), entry.uri, self._hashes[entry.uri] or "") for entry in batch
+        ]
+        for name in self.active():
+            try:
+                self._runs[name].begin(pending)
+            except StoreError as error:
+                self.failed(name, error)
         documents = []
         for entry in batch:
             try:
                 document = load_document(entry, self.corpus)
             except LoadError as error:
-                self.report.unreadable.append((error.document, error.reason))
+                # What a disk or a mount does is no fault of the document.
+                self._unreadable(entry, error.reason, counted=not isinstance(error.__cause__, OSError))
                 continue
             except Exception as error:
                 # A parser's own fault on an odd file is that file's failure, not the run's.
                 log.exception("%s could not be loaded", entry.uri)
-                self.report.unreadable.append((entry.uri, f"{type(error).__name__}: {error}"))
+                self._unreadable(entry, f"{type(error).__name__}: {error}", counted=True)
                 continue
             documents.append(document)
             self._note(document)
         return documents
+
+    def _unreadable(self, entry: Entry, reason: str, *, counted: bool) -> None:
+        self.report.unreadable.append((entry.uri, reason))
+        if counted:
+            for name in self.active():
+                self._runs[name].fail(entry.uri, reason)
 
     def _note(self, document: Document) -> None:
         metadata = document.metadata
@@ -247,7 +293,11 @@ class Ingestion:
             StoreError: the store failed, or what it holds is not what the journal says.
         """
         own = self._runs[name]
-        own.finish(self._lacking(own))
+        if self.request.dry_run:
+            own.count_vanished()
+            return
+        stored = {*self._inventory.strategies(self.corpus), *self._runs}
+        own.finish(self._lacking(own), sorted(stored))
 
     def _lacking(self, own: StrategyRun) -> str | None:
         """Why the collection may hold less than the corpus, or None."""

@@ -12,11 +12,15 @@ from dataclasses import dataclass, field
 
 from chunkers import Chunker, SettingError, build_chunker
 from chunkers.models import (
+    Asked,
     CachedContextWriter,
     CachedEmbedder,
+    ContextWriter,
     Embedder,
     Endpoint,
     ModelCache,
+    RehearsedContextWriter,
+    RehearsedEmbedder,
     open_context_writer,
     open_embedder,
 )
@@ -32,18 +36,38 @@ class Tools:
     """What one strategy works with; `recipe` is the same in words."""
 
     chunker: Chunker
-    embedder: CachedEmbedder
-    context_writer: CachedContextWriter | None
+    embedder: CachedEmbedder | RehearsedEmbedder
+    context_writer: CachedContextWriter | RehearsedContextWriter | None
     recipe: Recipe
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What the strategies of a run share: the cache, the embedding models by name, and the event that ends the run."""
+    """What the strategies of a run share.
+
+    Attributes:
+        cache: of what models answered.
+        cancelled: ends the run.
+        rehearsed: what a dry run would have asked; None for a real run.
+        embedders: embedding models by name.
+    """
 
     cache: ModelCache
     cancelled: threading.Event
+    rehearsed: Asked | None = None
     embedders: dict[str, Embedder] = field(default_factory=dict)
+
+    def embedder(self, inner: Embedder) -> CachedEmbedder | RehearsedEmbedder:
+        """`inner` behind the cache, or what stands in for that in a dry run."""
+        if self.rehearsed is None:
+            return CachedEmbedder(inner, self.cache)
+        return RehearsedEmbedder(inner, self.cache, self.rehearsed)
+
+    def context_writer(self, inner: ContextWriter) -> CachedContextWriter | RehearsedContextWriter:
+        """As `embedder`."""
+        if self.rehearsed is None:
+            return CachedContextWriter(inner, self.cache)
+        return RehearsedContextWriter(inner, self.cache, self.rehearsed)
 
 
 def endpoint_of(settings: Settings) -> Endpoint | None:
@@ -75,10 +99,10 @@ def open_tools(strategy: str, settings: Settings, stored: Recipe | None, shared:
         llm_model = stored.context_model
     if embedding_model not in shared.embedders:
         shared.embedders[embedding_model] = open_embedder(embedding_model, endpoint, cancelled=shared.cancelled)
-    embedder = CachedEmbedder(shared.embedders[embedding_model], shared.cache)
+    embedder = shared.embedder(shared.embedders[embedding_model])
     writer = None
     if strategy in USES_CONTEXT:
-        writer = CachedContextWriter(open_context_writer(llm_model, endpoint, cancelled=shared.cancelled), shared.cache)
+        writer = shared.context_writer(open_context_writer(llm_model, endpoint, cancelled=shared.cancelled))
     longest = embedder.max_input_tokens
     if longest is not None and settings.chunk_size > longest:
         raise SettingError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -14,12 +14,15 @@ from flows.report import Report
 
 if TYPE_CHECKING:
     from chunkers import Chunk
+    from flows.upkeep import Verified
     from stores import CollectionInfo, Hit
 
 # Reasons listed, and documents named for each, before the rest is only counted; `--json` has them all.
 LISTED, NAMED = 10, 3
 # Documents named for each thing that a dry run would do.
 PLANNED = 50
+# Strategies whose chunks are windows of a number of tokens.
+WINDOWS = ("fixed_size", "contextual_retrieval")
 
 
 def ingest_report(console: Console, report: Report) -> None:
@@ -31,12 +34,18 @@ def ingest_report(console: Console, report: Report) -> None:
     _rows(console, "skipped", report.skipped)
     _rows(console, "not read", report.unreadable, style="red")
     _rows(console, "note", report.notes)
+    _rows_by_strategy(console, "parked", {name: own.parked for name, own in report.strategies.items()})
+    if any(own.parked for own in report.strategies.values()):
+        console.print("Parked documents are tried again when their content changes, or with --retry-parked.")
     for name, own in report.strategies.items():
         _rows(console, f"failed in {name}", own.failed, style="red")
         if own.fallbacks:
             console.print(
                 f"[yellow]note:[/yellow] {name}: {own.fallbacks} contexts by the outline, not by {own.context_model}"
             )
+    moved = max((own.moved for own in report.strategies.values()), default=0)
+    if moved and not report.dry_run:
+        console.print(f"{moved} document{'s' if moved > 1 else ''} moved and kept the vectors.")
     failures = report.failures()
     if failures:
         console.print(f"[bold red]Failed:[/bold red] {escape('; '.join(failures))}", soft_wrap=True)
@@ -65,26 +74,66 @@ def _table(title: str | None = None) -> Table:
 
 
 def _plan(console: Console, report: Report) -> None:
-    kinds = ["new", "changed", "unfinished", "unchanged", "vanished", "withheld"]
-    table = _table(f"corpus {report.corpus}: what would be done")
+    """What a dry run found: documents by what would be done with them, what that would cost, and the documents by name."""
+    planned = {name: own.planned or {} for name, own in report.strategies.items()}
+    # Columns of what does not occur are left out, so that the table fits a terminal of 80 columns.
+    kinds = [
+        kind
+        for kind in ("new", "changed", "moved", "unfinished", "parked", "unchanged", "vanished", "withheld")
+        if kind in ("new", "changed", "unchanged", "vanished") or any(own.get(kind) for own in planned.values())
+    ]
+    table = _table(f"corpus {report.corpus}: documents, by what would be done")
     table.add_column("strategy", no_wrap=True)
     for kind in kinds:
         table.add_column(kind, justify="right")
-    for name, own in report.strategies.items():
-        planned = own.planned or {}
-        table.add_row(name, *(f"{len(planned.get(kind, [])):,}" for kind in kinds))
+    for name, own in planned.items():
+        table.add_row(name, *(f"{len(own.get(kind, [])):,}" for kind in kinds))
     console.print(table)
-    for kind in ("new", "changed", "unfinished", "vanished", "withheld"):
+    console.print(_costs(report))
+    if any(own.guessed for own in report.strategies.values()):
+        console.print("~ an estimate: boundaries or contexts hang on answers of a model that were not asked for.")
+    windows = [name for name in WINDOWS if planned.get(name, {}).get("changed")]
+    if windows:
+        console.print(
+            f"[yellow]note:[/yellow] {', '.join(windows)}: an edit shifts every window after it, so the rest of a changed document is "
+            "embedded anew",
+            soft_wrap=True,
+        )
+    for kind in ("new", "changed", "moved", "unfinished", "vanished", "withheld"):
         named: dict[str, list[str]] = {}
-        for name, own in report.strategies.items():
-            for document in (own.planned or {}).get(kind, []):
+        for name, own in planned.items():
+            for document in own.get(kind, []):
                 named.setdefault(document, []).append(name)
-        everywhere = len(report.strategies)
-        rows = [
-            (document, "every strategy" if len(names) == everywhere else ", ".join(names))
-            for document, names in named.items()
-        ]
-        _rows(console, kind, rows, named=PLANNED)
+        _named(console, kind, named, len(planned))
+
+
+def _costs(report: Report) -> Table:
+    table = _table("what it would cost")
+    table.add_column("strategy", no_wrap=True)
+    for column in ("texts to embed", "cached", "contexts", "requests", "points", "deleted"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for name, own in report.strategies.items():
+        counts = (own.embedded, own.cached, own.contexts, own.requests, own.upserted, own.deleted)
+        table.add_row(name, *(f"{'~' if own.guessed else ''}{count:,}" for count in counts))
+    return table
+
+
+def _rows_by_strategy(console: Console, label: str, rows: Mapping[str, Sequence[tuple[str, str]]]) -> None:
+    """As `_rows`, each document once, with the strategies where it is so."""
+    named: dict[tuple[str, str], list[str]] = {}
+    for name, own in rows.items():
+        for row in own:
+            named.setdefault(row, []).append(name)
+    told = [(document, f"{reason} ({_which(names, len(rows))})") for (document, reason), names in named.items()]
+    _rows(console, label, told, named=PLANNED)
+
+
+def _named(console: Console, label: str, named: Mapping[str, list[str]], strategies: int) -> None:
+    _rows(console, label, [(document, _which(names, strategies)) for document, names in named.items()], named=PLANNED)
+
+
+def _which(names: Sequence[str], strategies: int) -> str:
+    return "every strategy" if len(names) == strategies else ", ".join(names)
 
 
 def _rows(
@@ -150,6 +199,47 @@ def collections(console: Console, found: Sequence[CollectionInfo]) -> None:
             console.print(f"[red]{escape(info.error)}[/red]", soft_wrap=True, highlight=False)
         if info.unfinished_documents:
             console.print(f"[yellow]{info.collection}: {info.unfinished_documents} documents are not done[/yellow]")
+    parked = {info.collection: [(row["document"], row["error"]) for row in info.parked] for info in found}
+    _rows_by_strategy(console, "parked", parked)
+    if any(parked.values()):
+        console.print(
+            "Parked documents are tried again when their content changes, or by `quarry ingest --retry-parked`."
+        )
+
+
+def verified(console: Console, found: Sequence[Verified]) -> None:
+    """One row for each collection, and below it what differs."""
+    table = _table()
+    table.add_column("collection", overflow="fold")
+    for column in ("docs", "chunks", "parents", "not done", "differences"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for own in found:
+        differing = Text(
+            "none" if own.sound else str(len(own.findings)) if own.findings else "-", style="" if own.sound else "red"
+        )
+        counts = (own.documents, own.chunks, own.parents, own.unfinished)
+        name = own.collection or f"{own.corpus}__{own.strategy}"
+        table.add_row(name, *(f"{count:,}" for count in counts), differing)
+    console.print(table)
+    for own in found:
+        if own.repaired:
+            console.print(
+                f"{own.collection}: {own.repaired} differences were put right"
+                if own.sound
+                else f"{own.collection}: repaired in part"
+            )
+        _rows(
+            console,
+            own.collection or own.strategy,
+            [(one.document, f"{one.kind}: {one.detail}") for one in own.findings],
+            style="red",
+        )
+        if own.error:
+            console.print(
+                f"[red]{own.corpus}__{own.strategy}:[/red] {escape(own.error)}", soft_wrap=True, highlight=False
+            )
+    if any(own.findings and own.repaired is None for own in found):
+        console.print("`quarry verify --repair` puts right what differs.")
 
 
 def chunks(console: Console, strategy: str, found: Sequence[Chunk]) -> None:

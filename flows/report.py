@@ -9,6 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+_COUNTS = (
+    "documents",
+    "unchanged",
+    "moved",
+    "chunks",
+    "upserted",
+    "deleted",
+    "embedded",
+    "cached",
+    "contexts",
+    "fallbacks",
+)
+
 
 @dataclass
 class StrategyReport:
@@ -20,15 +33,20 @@ class StrategyReport:
         chunks: chunks that these documents have in the collection after the run.
         upserted: chunk and parent points written, payloads of kept chunks included.
         deleted: chunk and parent points deleted.
+        moved: documents that were stored under another uri and took their vectors along.
         embedded: texts sent to the embedding model, units that only decide boundaries included.
         cached: texts whose vector came from the cache.
+        contexts: chunks that the context model was asked about.
         fallbacks: contexts that the language model should have written and the outline wrote instead.
         failed: (document, error) for each document that could not be stored.
+        parked: (document, error) for each that failed so often that it is not tried until its content changes.
         seconds: time spent in this strategy's tasks.
         error: why the whole strategy stopped, or None.
         collection, alias: where the points are.
         embedding_model, context_model: which models the collection is made with.
-        planned: of a dry run: names of documents by what would be done with them.
+        planned: of a dry run: names of documents by what would be done with them. The counts are then what would be done.
+        requests: of a dry run: requests that endpoints would get.
+        guessed: of a dry run: chunks or contexts hang on answers that are not known yet, so the counts are an estimate.
     """
 
     documents: int = 0
@@ -36,10 +54,13 @@ class StrategyReport:
     chunks: int = 0
     upserted: int = 0
     deleted: int = 0
+    moved: int = 0
     embedded: int = 0
     cached: int = 0
+    contexts: int = 0
     fallbacks: int = 0
     failed: list[tuple[str, str]] = field(default_factory=list)
+    parked: list[tuple[str, str]] = field(default_factory=list)
     seconds: float = 0.0
     error: str | None = None
     collection: str = ""
@@ -47,17 +68,16 @@ class StrategyReport:
     embedding_model: str = ""
     context_model: str | None = None
     planned: dict[str, list[str]] | None = None
+    requests: int = 0
+    guessed: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """The fields that `ingest --json` prints for a strategy."""
-        counts = {
-            name: getattr(self, name)
-            for name in ("documents", "unchanged", "chunks", "upserted", "deleted", "embedded", "cached")
-        }
+        counts = {name: getattr(self, name) for name in _COUNTS}
         told: dict[str, Any] = {
             **counts,
-            "fallbacks": self.fallbacks,
             "failed": [{"document": document, "error": error} for document, error in self.failed],
+            "parked": [{"document": document, "error": error} for document, error in self.parked],
             "seconds": round(self.seconds, 3),
             "error": self.error,
             "collection": self.collection,
@@ -65,7 +85,9 @@ class StrategyReport:
             "embedding_model": self.embedding_model,
             "context_model": self.context_model,
         }
-        return told if self.planned is None else {**told, "planned": self.planned}
+        if self.planned is None:
+            return told
+        return {**told, "planned": self.planned, "requests": self.requests, "estimated": self.guessed}
 
 
 @dataclass

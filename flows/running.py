@@ -77,15 +77,14 @@ def run(ingestion: Ingestion, runner: Runner) -> Report:
     ingestion.observer.report = report
     try:
         ingestion.plan()
-        if report.dry_run:
-            return report
         for number, batch in enumerate(ingestion.batches(), start=1):
             documents = runner.load(ingestion, batch, number)
             waits = {name: runner.write(ingestion, name, documents, number) for name in ingestion.active()}
             for name, wait in waits.items():
                 _isolated(ingestion, name, wait)
             if ingestion.stop.is_set():
-                report.interrupted = True
+                # A run that lost its lease has an error, and was interrupted by nobody.
+                report.interrupted = report.error is None
                 return report
         for name in ingestion.active():
             _isolated(ingestion, name, lambda name=name: ingestion.finish(name))  # type: ignore[misc]

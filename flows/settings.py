@@ -14,10 +14,13 @@ import os
 import reprlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+if TYPE_CHECKING:
+    from stores import Recipe
 
 PREFIX = "QUARRY_"
 
@@ -111,6 +114,13 @@ class Settings(BaseSettings):
         # An overlap that nobody asked for is the chunker's to choose, so that a small chunk_size can be set alone.
         unset = {"chunk_overlap"} - self.model_fields_set
         return {name: None if name in unset else getattr(self, name) for name in _PARAMETERS[strategy]}
+
+    def as_stored(self, recipe: Recipe) -> Self:
+        """These settings with the parameters and models that a collection was made with."""
+        stored = {**recipe.parameters, "embedding_model": recipe.embedding_model}
+        if recipe.context_model:
+            stored["llm_model"] = recipe.context_model
+        return self.model_copy(update=stored)
 
     @classmethod
     def _build(cls, overrides: Mapping[str, str]) -> Self:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from qdrant_client import QdrantClient
 
 from chunkers import Document
+from chunkers.ids import document_id
+from chunkers.models import RehearsedContextWriter, RehearsedEmbedder
 from flows.models import Tools
 from flows.report import StrategyReport
-from stores import JournalRow, Outcome, Plan, Target, Writer, finish_target, read_journal
+from stores import DocumentState, Outcome, Pending, Plan, Target, Writer, finish_target, read_states
+from stores.journal import STARTED, WRITING
 
-Planner = Callable[[Mapping[str, JournalRow]], Plan]
+Planner = Callable[[Mapping[str, DocumentState]], Plan]
 
 
 class StrategyRun:
@@ -26,13 +29,15 @@ class StrategyRun:
         plan: what is to be done; empty before `make_plan`.
         missed: documents of the live collection that a rebuild does not find in the source, and may not let go.
         wanted: uris of the documents that are to be written.
+        journal: states of the stored documents by id.
     """
 
-    def __init__(self, client: QdrantClient, tools: Tools, target: Target, run_id: str) -> None:
+    def __init__(self, client: QdrantClient, tools: Tools, target: Target, run_id: str, *, dry_run: bool) -> None:
         self._client = client
+        self._dry_run = dry_run
         self.tools = tools
         self.target = target
-        self.journal: dict[str, JournalRow] = {}
+        self.journal: dict[str, DocumentState] = {}
         self._writer = Writer(client, target, tools.chunker, tools.embedder, run_id, self.journal)
         self.plan = Plan()
         self.missed = 0
@@ -44,72 +49,106 @@ class StrategyRun:
             context_model=tools.recipe.context_model,
         )
 
-    def make_plan(self, planner: Planner, live: str | None, *, dry_run: bool) -> None:
+    def make_plan(self, planner: Planner, live: str | None) -> None:
         """Reads the journal and decides what is to be done.
 
         Args:
             planner: compares the source with a journal.
             live: the collection that a rebuild is to replace, or None. A rebuild starts from an empty journal, so what has vanished is
                 seen in the journal of that one.
-            dry_run: name the documents in the report.
 
         Raises:
             StoreError: a journal cannot be read.
         """
         if self.target.exists:
-            self.journal.update(read_journal(self._client, self.target.collection))
+            self.journal.update(read_states(self._client, self.target.collection))
         self.plan = plan = planner(self.journal)
-        self.wanted = frozenset([*plan.new, *plan.changed, *plan.unfinished])
+        self.wanted = frozenset(plan.wanted())
+        self._writer.moves = {document_id(self.target.corpus, move.uri): move.state for move in plan.moved}
         if live is not None:
-            self.missed = len(planner(read_journal(self._client, live)).withheld)
+            self.missed = len(planner(read_states(self._client, live)).withheld)
         unchanged = set(plan.unchanged)
         self.report.documents = self.report.unchanged = len(unchanged)
-        self.report.chunks = sum(len(row.chunk_ids) for row in self.journal.values() if row.uri in unchanged)
-        if dry_run:
-            self.report.documents += len(self.wanted)
-            self.report.planned = {
-                "new": list(plan.new),
-                "changed": list(plan.changed),
-                "unfinished": list(plan.unfinished),
-                "unchanged": list(plan.unchanged),
-                "vanished": [row.uri for row in plan.vanished],
-                "withheld": [row.uri for row in plan.withheld],
-            }
+        self.report.chunks = sum(state.chunks for state in self.journal.values() if state.uri in unchanged)
+        self.report.parked = [(state.uri, state.reason) for state in plan.parked]
+        if self._dry_run:
+            self.report.planned = plan.as_names()
 
     def blank(self) -> list[str]:
         """Uris of unchanged documents that hold nothing to chunk."""
         unchanged = set(self.plan.unchanged)
-        return [row.uri for row in self.journal.values() if row.uri in unchanged and not row.chunk_ids]
+        return [state.uri for state in self.journal.values() if state.uri in unchanged and not state.chunks]
+
+    def kills(self, doc_id: str) -> int:
+        """Runs in a row that were killed while they had a document in hand, as far as is known."""
+        state = self.journal.get(doc_id)
+        return state.attempts if state and state.status in (STARTED, WRITING) else 0
+
+    def begin(self, documents: Iterable[Pending]) -> None:
+        """Journals an attempt at those of `documents` that this strategy needs, before they are read.
+
+        Raises:
+            StoreError: the store failed.
+        """
+        if not self._dry_run:
+            with self._timed():
+                self._writer.begin([document for document in documents if document.uri in self.wanted])
+
+    def fail(self, uri: str, told: str) -> None:
+        """Journals that a document that was begun could not be read."""
+        if not self._dry_run and uri in self.wanted:
+            self._writer.fail(document_id(self.target.corpus, uri), told)
+
+    def give_back(self) -> None:
+        """Makes the journal's rows of documents that were begun and not tried what they were."""
+        if not self._dry_run:
+            self._writer.give_back()
 
     def write(self, documents: Sequence[Document], stop: threading.Event, progress: Callable[[int], None]) -> None:
-        """Brings the collection up to date with those of `documents` that it needs, and counts what was done.
+        """Brings the collection up to date with those of `documents` that it needs, and counts what was done; a dry run only counts.
 
         Raises:
             StoreError, ModelError: nothing more can be done for this strategy.
         """
         wanted = [document for document in documents if document.uri in self.wanted]
         outcome = Outcome()
-        report, embedder = self.report, self.tools.embedder
-        sent, cached = embedder.sent, embedder.cached
         with self._timed():
             try:
-                self._writer.write(wanted, stop=stop, progress=progress, outcome=outcome)
+                if self._dry_run:
+                    outcome.add(self._writer.rehearse(wanted, stop=stop, progress=progress))
+                else:
+                    self._writer.write(wanted, stop=stop, progress=progress, outcome=outcome)
             finally:
-                report.embedded += embedder.sent - sent
-                report.cached += embedder.cached - cached
-                if self.tools.context_writer:
-                    report.fallbacks = self.tools.context_writer.fallbacks
-                report.documents += outcome.attempted
-                report.chunks += outcome.chunks
-                report.upserted += outcome.upserted
-                report.deleted += outcome.deleted
-                report.failed += outcome.failed
+                self._count(outcome)
+                self.give_back()
 
-    def finish(self, lacking: str | None) -> None:
+    def _count(self, outcome: Outcome) -> None:
+        report, embedder, contexts = self.report, self.tools.embedder, self.tools.context_writer
+        report.embedded, report.cached = embedder.sent, embedder.cached
+        if contexts:
+            report.contexts, report.fallbacks = contexts.sent, contexts.fallbacks
+        models = [
+            model for model in (embedder, contexts) if isinstance(model, RehearsedEmbedder | RehearsedContextWriter)
+        ]
+        report.requests = sum(model.requests for model in models)
+        report.guessed = any(model.guessed for model in models)
+        report.documents += outcome.attempted
+        report.chunks += outcome.chunks
+        report.upserted += outcome.upserted
+        report.deleted += outcome.deleted
+        report.moved += outcome.moved
+        report.failed += outcome.failed
+
+    def count_vanished(self) -> None:
+        """Counts the points that a real run would delete with the vanished documents."""
+        self.report.deleted += sum(state.chunks + state.parents for state in self.plan.vanished)
+
+    def finish(self, lacking: str | None, siblings: Sequence[str]) -> None:
         """Deletes what vanished, verifies the collection and points the alias at it.
 
         Args:
             lacking: why the collection may hold less than the corpus, or None.
+            siblings: strategies of the corpus that are stored.
 
         Raises:
             StoreError: the store failed, or holds something else than the journal says, or the alias may not move.
@@ -117,7 +156,7 @@ class StrategyRun:
         with self._timed():
             if self.plan.vanished:
                 self.report.deleted += self._writer.delete(self.plan.vanished).deleted
-            finish_target(self._client, self.target, journal=self.journal, lacking=lacking)
+            finish_target(self._client, self.target, journal=self.journal, lacking=lacking, siblings=siblings)
 
     @contextmanager
     def _timed(self) -> Iterator[None]:

@@ -5,42 +5,62 @@ Works without Prefect. `connect` gives a client, `Retriever` searches; the rest 
 
 from __future__ import annotations
 
+from stores.attempts import Pending
+from stores.builds import Rollback, drop, rollback
+from stores.check import Contents, Finding, Repair, compare, read_contents, repair_of
 from stores.client import connect
 from stores.collections import finish_target, make_target, open_target
 from stores.errors import SettingsChanged, StoreError
 from stores.info import CollectionInfo, list_collections
 from stores.inventory import Inventory, Target, choose_target, read_inventory
-from stores.journal import JournalRow
-from stores.journal_io import read_journal
+from stores.journal import DocumentState, JournalRow
+from stores.journal_io import read_journal, read_states
+from stores.lease import LeaseHeld, Leases
 from stores.names import check_corpus, corpus_slug
-from stores.plan import Plan, plan_documents
+from stores.plan import Move, Plan, plan_documents
 from stores.recipe import Recipe
 from stores.retriever import Hit, ParentText, Retriever
-from stores.writer import Outcome, Writer
+from stores.work import Outcome
+from stores.writer import Writer
 
 __all__ = [
     "CollectionInfo",
+    "Contents",
+    "DocumentState",
+    "Finding",
     "Hit",
     "Inventory",
     "JournalRow",
+    "LeaseHeld",
+    "Leases",
+    "Move",
     "Outcome",
     "ParentText",
+    "Pending",
     "Plan",
     "Recipe",
+    "Repair",
     "Retriever",
+    "Rollback",
     "SettingsChanged",
     "StoreError",
     "Target",
     "Writer",
     "check_corpus",
     "choose_target",
+    "compare",
     "connect",
     "corpus_slug",
+    "drop",
     "finish_target",
     "list_collections",
     "make_target",
     "open_target",
     "plan_documents",
+    "read_contents",
     "read_inventory",
     "read_journal",
+    "read_states",
+    "repair_of",
+    "rollback",
 ]

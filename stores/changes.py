@@ -19,7 +19,7 @@ class Changes:
         embed: chunks to be embedded and written whole.
         restamp: chunks whose vector stands and whose payload is to be written again.
         parents: parents to be written.
-        delete: points that are no longer wanted.
+        delete: points that are no longer wanted, in the order of the journal: chunks before their parents.
     """
 
     embed: tuple[str, ...] = ()
@@ -35,12 +35,12 @@ def changes(known: Iterable[str], chunks: Payloads, parents: Payloads, stored: P
     stamp, so that all of them tell the same.
 
     Args:
-        known: ids that the journal names: each may be stored.
+        known: ids that the journal names, chunks first: each may be stored.
         chunks, parents: wanted payloads by id.
         stored: payloads found in the store, by id; of wanted ids at least.
     """
     embed = tuple(id_ for id_, payload in chunks.items() if not _same_embedding(stored.get(id_), payload))
-    stale = tuple(sorted(set(known) - chunks.keys() - parents.keys()))
+    stale = tuple(id_ for id_ in known if id_ not in chunks and id_ not in parents)
     wanted = {**chunks, **parents}
     if (
         not embed

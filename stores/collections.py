@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from qdrant_client import QdrantClient, models
 
+from stores.check import compare, read_contents
 from stores.errors import StoreError
 from stores.inventory import Target, alias_targets, choose_target, read_inventory
-from stores.journal import DONE, JournalRow
-from stores.journal_io import count_kind, read_journal
+from stores.journal import DONE, DocumentState
+from stores.journal_io import count_kind, read_states
 from stores.names import parse_alias, parse_collection
 from stores.recipe import Recipe
 from stores.transport import send
@@ -66,47 +68,56 @@ def make_target(client: QdrantClient, target: Target, root: str) -> Target:
     return replace(target, exists=True)
 
 
-def verify(client: QdrantClient, target: Target, rows: Mapping[str, JournalRow]) -> None:
+def verify(client: QdrantClient, target: Target, states: Iterable[DocumentState]) -> None:
     """Compares exact numbers of points with what the journal names.
 
     Raises:
         StoreError: they differ.
     """
+    states = list(states)
     for kind, wanted in (
-        ("chunk", sum(len(row.chunk_ids) for row in rows.values())),
-        ("parent", sum(len(row.parent_ids) for row in rows.values())),
+        ("chunk", sum(state.chunks for state in states)),
+        ("parent", sum(state.parents for state in states)),
     ):
         held = count_kind(client, target.collection, kind)
         if held != wanted:
             raise StoreError(
                 f"{target.collection} holds {held} {kind} points where its journal names {wanted}; "
-                "use --rebuild to build it anew beside this one"
+                "`quarry verify --repair` puts it right"
             )
 
 
 def finish_target(
-    client: QdrantClient, target: Target, *, journal: Mapping[str, JournalRow] | None = None, lacking: str | None = None
+    client: QdrantClient,
+    target: Target,
+    *,
+    journal: Mapping[str, DocumentState] | None = None,
+    lacking: str | None = None,
+    siblings: Sequence[str] = (),
 ) -> None:
     """Verifies what a run has written, notes in the collection's metadata that it ended, and points the alias at the collection.
 
-    Where the alias points at an older build it moves only if nothing is lacking, so readers never see less than before. Where there is
-    no alias yet it is made in any case: some documents are better than none.
+    Of a collection in use exact counts are compared with the journal, of a new one every point. Where the alias points at another
+    build it moves only if nothing is lacking, so readers never see less than before; parked documents do not count. Where there is no
+    alias yet it is made in any case: some documents are better than none.
 
     Args:
         client: of the store.
         target: what the run wrote to.
-        journal: the collection's rows as they are now; read when None.
+        journal: the collection's documents as they are now; read when None.
         lacking: why the collection may hold less than it should, or None.
+        siblings: strategies of the corpus that are stored, for noticing later that one is gone.
 
     Raises:
         StoreError: the counts differ, or the alias may not be moved.
     """
-    rows = read_journal(client, target.collection) if journal is None else journal
-    unfinished = sum(row.status != DONE for row in rows.values())
-    if not unfinished:
-        verify(client, target, rows)
-    stamp = {"finished_at": datetime.now(UTC).isoformat(timespec="seconds")}
-    send(f"note the run in {target.collection}", lambda: client.update_collection(target.collection, metadata=stamp))
+    states = (read_states(client, target.collection) if journal is None else journal).values()
+    unfinished = sum(not state.finished for state in states)
+    if not target.live:
+        _verify_all(client, target)
+    elif all(state.status == DONE for state in states):
+        verify(client, target, states)
+    _note(client, target.collection, finished_at=_now(), siblings=[*siblings])
     if target.live:
         return
     present = alias_targets(client).get(target.alias)
@@ -123,7 +134,34 @@ def finish_target(
                 f"the new collection {target.collection} is not complete ({lacking}), so {target.alias} stays with {present}; "
                 "run again to go on"
             )
-    move = models.CreateAliasOperation(
-        create_alias=models.CreateAlias(collection_name=target.collection, alias_name=target.alias)
-    )
-    send(f"point alias {target.alias} at {target.collection}", lambda: client.update_collection_aliases([move]))
+    _note(client, target.collection, live_at=_now())
+    move_alias(client, target.alias, target.collection)
+
+
+def _verify_all(client: QdrantClient, target: Target) -> None:
+    findings = compare(read_contents(client, target.collection))
+    if findings:
+        first = findings[0]
+        raise StoreError(
+            f"the new collection {target.collection} is not what its journal says in {len(findings)} places, such as "
+            f"{first.document}: {first.kind} {first.detail}; drop it with `quarry drop {target.collection}` and build it again"
+        )
+
+
+def _note(client: QdrantClient, collection: str, **metadata: Any) -> None:
+    """Adds to a collection's metadata."""
+    send(f"note the run in {collection}", lambda: client.update_collection(collection, metadata=metadata))
+
+
+def move_alias(client: QdrantClient, alias: str, collection: str) -> None:
+    """Points an alias at a collection, in one operation, so that readers see the one or the other.
+
+    Raises:
+        StoreError: the store did not do it.
+    """
+    move = models.CreateAliasOperation(create_alias=models.CreateAlias(collection_name=collection, alias_name=alias))
+    send(f"point alias {alias} at {collection}", lambda: client.update_collection_aliases([move]))
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -8,9 +8,9 @@ from typing import Any
 from qdrant_client import QdrantClient
 
 from stores.errors import StoreError
-from stores.inventory import read_inventory
-from stores.journal import DONE, JournalRow
-from stores.journal_io import count_kind, read_journal
+from stores.inventory import StoredCollection, read_inventory
+from stores.journal import DONE, DocumentState
+from stores.journal_io import count_kind, read_states
 from stores.names import alias_name
 
 LIVE, UNFINISHED, SUPERSEDED = "live", "unfinished", "superseded"
@@ -24,10 +24,12 @@ class CollectionInfo:
         corpus, strategy, root: what it holds.
         build: its number, from 1.
         collection, alias: its name, and the alias of its strategy.
-        state: `live` (the alias points at it), `unfinished` (a newer build), or `superseded` (an older one).
+        state: `live` (the alias points at it), `unfinished` (a newer build that no reader has used), or `superseded` (any other).
         embedding_model, dimensions, context_model, parameters: what it is made with.
-        documents, chunks, parents: exact numbers of points.
-        unfinished_documents: journal rows that are not done.
+        documents: those of which something is stored, or which hold nothing to store.
+        chunks, parents: exact numbers of points.
+        unfinished_documents: documents that are neither done nor parked.
+        parked: documents that are not tried again until their content changes: what, how often it was tried, why it failed.
         error: why the journal cannot be read, or None.
         last_run: when a run over this collection last ended, ISO 8601; None before the first did.
     """
@@ -47,6 +49,7 @@ class CollectionInfo:
     chunks: int
     parents: int
     unfinished_documents: int
+    parked: list[dict[str, Any]]
     error: str | None
     last_run: str | None
 
@@ -67,11 +70,10 @@ def list_collections(client: QdrantClient) -> list[CollectionInfo]:
     for found in inventory.collections:
         alias = alias_name(found.corpus, found.strategy)
         live = inventory.aliases.get(alias)
-        newer = found.build > builds.get(live or "", 0)
         try:
-            rows, error = read_journal(client, found.name).values(), None
+            states, error = read_states(client, found.name).values(), None
         except StoreError as unreadable:
-            rows, error = dict[str, JournalRow]().values(), str(unreadable)
+            states, error = dict[str, DocumentState]().values(), str(unreadable)
         infos.append(
             CollectionInfo(
                 corpus=found.corpus,
@@ -80,17 +82,28 @@ def list_collections(client: QdrantClient) -> list[CollectionInfo]:
                 build=found.build,
                 collection=found.name,
                 alias=alias,
-                state=LIVE if live == found.name else UNFINISHED if newer else SUPERSEDED,
+                state=_state(found, live, builds.get(live or "", 0)),
                 embedding_model=found.recipe.embedding_model,
                 dimensions=found.recipe.dimensions,
                 context_model=found.recipe.context_model,
                 parameters=dict(found.recipe.parameters),
-                documents=len(rows),
+                documents=sum(state.status == DONE or state.chunks > 0 for state in states),
                 chunks=count_kind(client, found.name, "chunk"),
                 parents=count_kind(client, found.name, "parent"),
-                unfinished_documents=sum(row.status != DONE for row in rows),
+                unfinished_documents=sum(not state.finished for state in states),
+                parked=[
+                    {"document": state.uri, "attempts": state.attempts, "error": state.reason}
+                    for state in sorted(states, key=lambda state: state.uri)
+                    if state.parked
+                ],
                 error=error,
                 last_run=found.finished_at,
             )
         )
     return infos
+
+
+def _state(found: StoredCollection, live: str | None, live_build: int) -> str:
+    if found.name == live:
+        return LIVE
+    return UNFINISHED if found.build > live_build and not found.live_at else SUPERSEDED

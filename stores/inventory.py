@@ -12,6 +12,7 @@ from typing import Any
 
 from qdrant_client import QdrantClient
 
+from chunkers import STRATEGIES
 from stores.errors import SettingsChanged, StoreError
 from stores.names import alias_name, collection_name, parse_collection
 from stores.recipe import Recipe
@@ -27,6 +28,8 @@ class StoredCollection:
         root: folder of the corpus.
         recipe: what it is made with.
         finished_at: when a run last ended here, ISO 8601; None before the first did.
+        live_at: when the alias was last pointed at it; None if it never was.
+        siblings: strategies of the corpus that were stored when a run last ended here.
     """
 
     name: str
@@ -36,6 +39,8 @@ class StoredCollection:
     root: str
     recipe: Recipe
     finished_at: str | None
+    live_at: str | None = None
+    siblings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,29 @@ class Inventory:
                 f"alias {alias} points at {target}, which is not a collection of this corpus and strategy; it is left alone"
             )
         return None
+
+    def previous(self, corpus: str, strategy: str) -> StoredCollection | None:
+        """The newest build before the live one that readers have used; None without one."""
+        live = self.live(corpus, strategy)
+        older = [
+            found for found in self.builds(corpus, strategy) if live and found.build < live.build and found.live_at
+        ]
+        return older[-1] if older else None
+
+    def strategies(self, corpus: str) -> list[str]:
+        """Strategies of a corpus that have an alias."""
+        return [name for name in STRATEGIES if alias_name(corpus, name) in self.aliases]
+
+    def lost(self, corpus: str) -> list[str]:
+        """Strategies of a corpus that were stored once and have no alias any more: somebody dropped their collection."""
+        known = {name for found in self.collections if found.corpus == corpus for name in found.siblings}
+        return [name for name in STRATEGIES if name in known and alias_name(corpus, name) not in self.aliases]
+
+    def lease_home(self, corpus: str, strategy: str) -> str | None:
+        """The collection that the lease of an alias lies in: the live one, before there is one the first build; None without any."""
+        builds = self.builds(corpus, strategy)
+        found = self.live(corpus, strategy) or (builds[0] if builds else None)
+        return found.name if found else None
 
     def recipe(self, corpus: str, strategy: str) -> Recipe | None:
         """What the live collection is made with, or else the newest that is being built; None where there is neither."""
@@ -130,7 +158,15 @@ def stored_collection(client: QdrantClient, name: str) -> StoredCollection | Non
     metadata: dict[str, Any] = info.config.metadata or {}
     try:
         recipe = Recipe.from_metadata(metadata["recipe"])
-        return StoredCollection(name, *parsed, metadata["root"], recipe, metadata.get("finished_at"))
+        return StoredCollection(
+            name,
+            *parsed,
+            root=metadata["root"],
+            recipe=recipe,
+            finished_at=metadata.get("finished_at"),
+            live_at=metadata.get("live_at"),
+            siblings=tuple(metadata.get("siblings") or ()),
+        )
     except (KeyError, TypeError):
         return None
 

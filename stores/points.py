@@ -12,6 +12,7 @@ from stores.errors import StoreError
 from stores.transport import NotApplied, send
 
 _IDS = 1000  # ids in one request
+_WHOLE = 200  # points read with their vectors in one request
 
 
 class Points:
@@ -21,16 +22,29 @@ class Points:
     """
 
     def __init__(self, client: QdrantClient, collection: str) -> None:
-        self._client = client
-        self._collection = collection
+        self.client = client
+        self.collection = collection
+
+    def records(self, ids: Sequence[str]) -> dict[str, models.Record]:
+        """Those of `ids` that are stored, with payloads and vectors."""
+        found: dict[str, models.Record] = {}
+        for part in _parts(ids, _WHOLE):
+            records = send(
+                f"read points of {self.collection}",
+                lambda part=part: self.client.retrieve(  # type: ignore[misc]
+                    self.collection, ids=part, with_payload=True, with_vectors=True
+                ),
+            )
+            found.update({str(record.id): record for record in records})
+        return found
 
     def payloads(self, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         """The payloads of those of `ids` that are stored."""
         found: dict[str, dict[str, Any]] = {}
         for part in _parts(ids):
             records = send(
-                f"read points of {self._collection}",
-                lambda part=part: self._client.retrieve(self._collection, ids=part, with_payload=True),  # type: ignore[misc]
+                f"read points of {self.collection}",
+                lambda part=part: self.client.retrieve(self.collection, ids=part, with_payload=True),  # type: ignore[misc]
             )
             found.update({str(record.id): record.payload or {} for record in records})
         return found
@@ -48,9 +62,9 @@ class Points:
                 )
 
             def write(batch: list[models.PointStruct] = batch) -> None:
-                _confirm(self._client.upsert(self._collection, points=batch, wait=True))
+                _confirm(self.client.upsert(self.collection, points=batch, wait=True))
 
-            send(f"write {len(batch)} points to {self._collection}", write)
+            send(f"write {len(batch)} points to {self.collection}", write)
 
     def overwrite_payloads(self, wanted: Mapping[str, dict[str, Any]]) -> None:
         """Writes payloads of points that are stored, and leaves their vectors."""
@@ -64,22 +78,22 @@ class Points:
             ]
 
             def overwrite(operations: list[Any] = operations) -> None:
-                for result in self._client.batch_update_points(self._collection, operations, wait=True):
+                for result in self.client.batch_update_points(self.collection, operations, wait=True):
                     _confirm(result)
 
-            send(f"update payloads of {self._collection}", overwrite)
+            send(f"update payloads of {self.collection}", overwrite)
 
     def delete(self, ids: Sequence[str]) -> None:
         """Deletes points and checks that they are gone."""
         for part in _parts(ids):
 
             def delete(part: list[Any] = part) -> None:
-                _confirm(self._client.delete(self._collection, models.PointIdsList(points=part), wait=True))
+                _confirm(self.client.delete(self.collection, models.PointIdsList(points=part), wait=True))
 
-            send(f"delete points of {self._collection}", delete)
+            send(f"delete points of {self.collection}", delete)
         left = self.payloads(ids)
         if left:
-            raise StoreError(f"{len(left)} points of {self._collection} are still there after they were deleted")
+            raise StoreError(f"{len(left)} points of {self.collection} are still there after they were deleted")
 
 
 def _confirm(result: models.UpdateResult | None) -> None:
@@ -88,6 +102,6 @@ def _confirm(result: models.UpdateResult | None) -> None:
         raise NotApplied(f"the write was taken but not applied ({result.status.value if result else 'no answer'})")
 
 
-def _parts(ids: Sequence[str]) -> Iterator[list[Any]]:
-    for begin in range(0, len(ids), _IDS):
-        yield list(ids[begin : begin + _IDS])
+def _parts(ids: Sequence[str], size: int = _IDS) -> Iterator[list[Any]]:
+    for begin in range(0, len(ids), size):
+        yield list(ids[begin : begin + size])

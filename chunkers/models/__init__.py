@@ -15,18 +15,23 @@ if TYPE_CHECKING:
     from chunkers.models.cache import CachedContextWriter, CachedEmbedder, ModelCache
     from chunkers.models.choose import open_context_writer, open_embedder
     from chunkers.models.endpoint import Endpoint, endpoint_from_environment
+    from chunkers.models.rehearsal import Asked, RehearsedContextWriter, RehearsedEmbedder
 
 _HOMES = {
+    "Asked": "rehearsal",
     "CachedContextWriter": "cache",
     "CachedEmbedder": "cache",
     "Endpoint": "endpoint",
     "ModelCache": "cache",
+    "RehearsedContextWriter": "rehearsal",
+    "RehearsedEmbedder": "rehearsal",
     "endpoint_from_environment": "endpoint",
     "open_context_writer": "choose",
     "open_embedder": "choose",
 }
 
 __all__ = [
+    "Asked",
     "CachedContextWriter",
     "CachedEmbedder",
     "Context",
@@ -35,6 +40,8 @@ __all__ = [
     "Embedder",
     "Endpoint",
     "ModelCache",
+    "RehearsedContextWriter",
+    "RehearsedEmbedder",
     "Vectors",
     "endpoint_from_environment",
     "open_context_writer",

@@ -44,14 +44,23 @@ class _ForeignFileError(Exception):
 class ModelCache:
     """Vectors and contexts by key, in the file `path`. Its folder is made. Safe to use from several threads.
 
+    Args:
+        path: of the file.
+        read_only: what is in the file can be read, and nothing is changed: no file is made, and a damaged one is left where it is. What is
+            put is not kept.
+
     Raises:
         SettingError: no file can be made there.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
         self.path = Path(path)
+        self._read_only = read_only
         self._lock = threading.Lock()
         try:
+            if read_only:
+                self._connection = self._read()
+                return
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = self._open()
         except (OSError, sqlite3.Error) as error:
@@ -96,6 +105,8 @@ class ModelCache:
         return rows
 
     def _put(self, table: str, rows: Mapping[bytes, Any]) -> None:
+        if self._read_only:
+            return
         for part in _parts(rows.items(), _WRITTEN_AT_ONCE):
             places = ",".join(["(?,?)"] * len(part))
             self._run(f"INSERT OR REPLACE INTO {table} VALUES {places}", list(chain.from_iterable(part)))
@@ -107,7 +118,7 @@ class ModelCache:
                 return self._transact(statement, values)
             except sqlite3.Error as error:
                 try:
-                    if not _is_damage(error):
+                    if self._read_only or not _is_damage(error):
                         raise
                     self._connection.close()
                     self._set_aside(error)
@@ -131,6 +142,26 @@ class ModelCache:
                 raise
             self._set_aside(error)
         return self._connect()
+
+    def _read(self) -> sqlite3.Connection:
+        """A connection that changes nothing: to an empty database in memory where there is no file, or one that cannot be used."""
+        try:
+            if self.path.exists():
+                uri = f"{self.path.absolute().as_uri()}?mode=ro"
+                connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, check_same_thread=False)
+                try:
+                    if connection.execute("PRAGMA application_id").fetchone()[0] == _APPLICATION_ID:
+                        connection.execute(f"SELECT key FROM {_TABLES[0]} LIMIT 1")
+                        return connection
+                except BaseException:
+                    connection.close()
+                    raise
+                connection.close()
+        except sqlite3.Error as error:
+            logger.warning("model cache %s cannot be read: %s", self.path, error)
+        empty = sqlite3.connect(":memory:", check_same_thread=False)
+        _prepare(empty)
+        return empty
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, check_same_thread=False)

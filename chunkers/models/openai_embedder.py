@@ -97,6 +97,14 @@ class OpenAIEmbedder:
         """cl100k_base tokens of `text`."""
         return encoding.count_tokens(text)
 
+    def request_count(self, texts: Sequence[str]) -> int:
+        """How many requests `embed` would send for `texts`.
+
+        Raises:
+            InputTooLongError: a text has more tokens than the model takes.
+        """
+        return len(pack([self.count_tokens(text) for text in texts], self._limits))
+
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Vectors of shape (len(texts), dimensions), float32, unit length, in the order asked.
 

@@ -195,14 +195,14 @@ def test_a_glob_takes_what_it_names_and_deletes_nothing(source: Path) -> None:
 
 def test_a_file_that_cannot_be_read_is_reported_and_keeps_its_points(source: Path) -> None:
     ingest(source, "recursive")
-    before = points("docs__recursive")
+    before = of_kind("docs__recursive", "chunk")
     (source / "guide.md").write_bytes(bytes(range(256)) * 40)
     (source / "logo.png").write_bytes(b"\x89PNG")
     report = ingest(source, "recursive")
     assert [document for document, _ in report.unreadable] == ["guide.md"]
     assert "logo.png" in [document for document, _ in report.skipped]
     assert report.exit_status == 1
-    assert points("docs__recursive") == before
+    assert of_kind("docs__recursive", "chunk") == before
 
 
 def test_a_blank_document_is_skipped_and_counted_in_every_run(source: Path) -> None:
@@ -321,7 +321,9 @@ def test_a_dry_run_lists_what_would_be_done_and_changes_nothing(source: Path) ->
     assert dry.strategies["recursive"].planned == {
         "new": ["guide.md", "log.txt", "notes/tea.md"],
         "changed": [],
+        "moved": [],
         "unfinished": [],
+        "parked": [],
         "unchanged": [],
         "vanished": [],
         "withheld": [],

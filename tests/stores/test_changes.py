@@ -23,7 +23,7 @@ NEW = {"a": chunk("A", 0, "new"), "b": chunk("B", 5, "new")}
         (["a", "b"], {"a": chunk("A", 0)}, Changes(embed=("b",), restamp=("a",))),
         (["a", "b"], {"a": chunk("A", 0), "b": chunk("other", 5)}, Changes(embed=("b",), restamp=("a",))),
         (["a", "b", "z"], {"a": chunk("A", 0), "b": chunk("B", 5)}, Changes(restamp=("a", "b"), delete=("z",))),
-        (["z", "y"], {}, Changes(embed=("a", "b"), delete=("y", "z"))),
+        (["z", "y"], {}, Changes(embed=("a", "b"), delete=("z", "y"))),
     ],
 )
 def test_chunks_by_what_is_known_and_stored(known: list[str], stored: dict[str, Any], expected: Changes) -> None:
