@@ -69,7 +69,7 @@ class Contents:
 
     rows: dict[str, JournalRow] = field(default_factory=dict)
     points: dict[str, StoredPoint] = field(default_factory=dict)
-    strange: dict[str, str] = field(default_factory=dict)
+    strange: dict[str | int, str] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
 
 
@@ -81,7 +81,8 @@ def read_contents(client: QdrantClient, collection: str) -> Contents:
     """
     found = Contents()
     for record in scroll(client, collection, "the points", None, True, _PAGE):
-        _sort_in(found, str(record.id), record.payload or {})
+        # A number is no id that we give, and only as a number it can be deleted.
+        _sort_in(found, record.id if isinstance(record.id, int) else str(record.id), record.payload or {})
     chunks = kind_filter("chunk")
     # The unnamed vector has the empty name.
     bare = models.Filter(must=chunks.must, must_not=[models.HasVectorCondition(has_vector="")])
@@ -93,16 +94,17 @@ def read_contents(client: QdrantClient, collection: str) -> Contents:
     return found
 
 
-def _sort_in(found: Contents, id_: str, payload: Mapping[str, Any]) -> None:
+def _sort_in(found: Contents, id_: str | int, payload: Mapping[str, Any]) -> None:
     kind = payload.get("kind")
     try:
         if kind == "document":
             row = JournalRow.from_payload(dict(payload))
             if row.doc_id != id_:
                 raise ValueError("it names another document than its id")
-            found.rows[id_] = row
+            found.rows[row.doc_id] = row
         elif kind in ("chunk", "parent"):
-            found.points[id_] = _stored(id_, kind, payload)
+            point = _stored(str(id_), kind, payload)
+            found.points[point.id] = point
         elif kind != LEASE:
             found.strange[id_] = f"a point of the kind {kind!r}"
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -125,7 +127,7 @@ def compare(contents: Contents) -> list[Finding]:
     """What is not as it should be, by document."""
     rows, points = contents.rows, contents.points
     findings = [
-        Finding(UNREADABLE, _name(contents, id_), f"{told} ({id_})", _document_of(contents, id_), id_)
+        Finding(UNREADABLE, _name(contents, id_), f"{told} ({id_})", _document_of(contents, id_), str(id_))
         for id_, told in contents.strange.items()
     ]
     for row in rows.values():
@@ -177,14 +179,14 @@ def _wrong_counts(contents: Contents) -> list[Finding]:
     ]
 
 
-def _document_of(contents: Contents, id_: str) -> str | None:
+def _document_of(contents: Contents, id_: str | int) -> str | None:
     """The document that names a point which cannot be read, or whose journal row it is."""
     if any(point.doc_id == id_ for point in contents.points.values()):
-        return id_
+        return str(id_)
     return next((row.doc_id for row in contents.rows.values() if id_ in row.ids), None)
 
 
-def _name(contents: Contents, id_: str) -> str:
+def _name(contents: Contents, id_: str | int) -> str:
     doc_id = _document_of(contents, id_)
     if doc_id in contents.rows:
         return contents.rows[doc_id].uri
@@ -201,7 +203,7 @@ class Repair:
         strays: ids by uri of documents that the journal did not know; they go if the source does not hold the document.
     """
 
-    delete: list[str]
+    delete: list[str | int]
     rows: list[JournalRow]
     strays: dict[str, tuple[str, ...]]
 
@@ -209,8 +211,7 @@ class Repair:
 def repair_of(contents: Contents, findings: Iterable[Finding]) -> Repair:
     """What would put right what `compare` found."""
     findings = list(findings)
-    delete = list(contents.strange)
-    delete += [point.id for point in contents.points.values() if point.broken == NO_VECTOR]
+    delete: list[str | int] = [point.id for point in contents.points.values() if point.broken == NO_VECTOR]
     rows, strays = [], {}
     for doc_id in dict.fromkeys(finding.doc_id for finding in findings if finding.doc_id):
         row = contents.rows.get(doc_id)
@@ -231,4 +232,7 @@ def repair_of(contents: Contents, findings: Iterable[Finding]) -> Repair:
                 error="its points differed from the journal",
             )
         )
+    # A row that cannot be read is written over where its document is known.
+    written = {row.doc_id for row in rows}
+    delete += [id_ for id_ in contents.strange if id_ not in written]
     return Repair(delete, rows, strays)

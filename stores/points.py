@@ -38,7 +38,7 @@ class Points:
             found.update({str(record.id): record for record in records})
         return found
 
-    def payloads(self, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    def payloads(self, ids: Sequence[str | int]) -> dict[str, dict[str, Any]]:
         """The payloads of those of `ids` that are stored."""
         found: dict[str, dict[str, Any]] = {}
         for part in _parts(ids):
@@ -83,7 +83,7 @@ class Points:
 
             send(f"update payloads of {self.collection}", overwrite)
 
-    def delete(self, ids: Sequence[str]) -> None:
+    def delete(self, ids: Sequence[str | int]) -> None:
         """Deletes points and checks that they are gone."""
         for part in _parts(ids):
 
@@ -102,6 +102,6 @@ def _confirm(result: models.UpdateResult | None) -> None:
         raise NotApplied(f"the write was taken but not applied ({result.status.value if result else 'no answer'})")
 
 
-def _parts(ids: Sequence[str], size: int = _IDS) -> Iterator[list[Any]]:
+def _parts(ids: Sequence[str | int], size: int = _IDS) -> Iterator[list[Any]]:
     for begin in range(0, len(ids), size):
         yield list(ids[begin : begin + size])

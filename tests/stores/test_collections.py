@@ -118,7 +118,7 @@ def test_a_missing_point_is_noticed_before_the_alias_moves(client: QdrantClient,
     fill(client, target, "one\ntwo")
     chunk = next(id_ for id_, (payload, _) in points(client, target.collection).items() if payload["kind"] == "chunk")
     client.delete(target.collection, models.PointIdsList(points=[chunk]))
-    with pytest.raises(StoreError, match="is not what its journal says in 2 places, such as 0.md: missing chunk"):
+    with pytest.raises(StoreError, match=r"is not what its journal says in 2 places, such as 0\.md: missing chunk"):
         finish_target(client, target)
     assert target.alias not in alias_targets(client)
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from qdrant_client import QdrantClient
 
-from stores import StoreError, Target, Writer, read_journal
+from chunkers.ids import document_id
+from stores import StoreError, Target, Writer, plan_documents, read_journal, read_states
 from tests.doubles import HashEmbedder
 from tests.stores.conftest import LineChunker, document, points
 
@@ -18,8 +19,17 @@ OLD = {
     "c.md": "gone soon\nand this",
     "e.md": "to be blank",
     "f.md": "gone too",
+    "m.md": "moves on\nto elsewhere\nas it is",
+    "o.md": "written over",
 }
-NEW = {"a.md": "zero\none\nthree", "b.md": "same\nsame\nsame", "d.md": "brand new", "e.md": " \n"}
+NEW = {
+    "a.md": "zero\none\nthree",
+    "b.md": "same\nsame\nsame",
+    "d.md": "brand new",
+    "e.md": " \n",
+    "n.md": "moves on\nto elsewhere\nas it is",
+    "o.md": "gone soon\nand this",  # c.md has moved over it
+}
 
 
 class Killed(BaseException):
@@ -60,21 +70,18 @@ def writer_of(client: Any, target: Target, run_id: str) -> Writer:
         LineChunker(parents=True),
         HashEmbedder(),
         run_id,
-        read_journal(client, target.collection),
+        read_states(client, target.collection),
     )
 
 
 def bring(writer: Writer, wanted: dict[str, str]) -> None:
-    """What a run does with the documents that are new, changed or unfinished, and with those that vanished."""
-    documents = [document(uri, text) for uri, text in wanted.items()]
-    rows = writer.journal
-    todo = [
-        one
-        for one in documents
-        if one.id not in rows or (rows[one.id].content_hash, rows[one.id].status) != (one.content_hash, "done")
-    ]
-    writer.write(todo)
-    writer.delete([row for row in writer.journal.values() if row.uri not in wanted])
+    """What a run does: it writes what is new, changed, moved or unfinished, and deletes what vanished."""
+    documents = {uri: document(uri, text) for uri, text in wanted.items()}
+    hashes = {uri: one.content_hash for uri, one in documents.items()}
+    plan = plan_documents(hashes, writer.journal, corpus="c", complete=True, partial=False, allow_deletes=99)
+    writer.moves = {document_id("c", move.uri): move.state for move in plan.moved}
+    writer.write([documents[uri] for uri in sorted(plan.wanted())])
+    writer.delete(plan.vanished)
 
 
 def cut_off(client: QdrantClient, target: Target, cut: Cut, wanted: dict[str, str]) -> bool:
@@ -132,6 +139,8 @@ def test_wherever_a_run_is_cut_off_the_next_one_ends_as_a_clean_one(
         for row in rows:
             if row.status == "done":
                 assert {*row.chunk_ids, *row.parent_ids} <= stored.keys(), at
+        texts = [payload.get("text") for payload, _ in stored.values()]
+        assert {"moves on", "to elsewhere", "gone soon", "and this"} <= set(texts), at
         bring(writer_of(client, target, "next"), later)
         assert points(client, target.collection) == expected, at
         at += 1
