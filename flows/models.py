@@ -29,6 +29,8 @@ from stores import Recipe
 
 AUTO = "auto"
 USES_CONTEXT = frozenset({"contextual_retrieval"})
+# Strategies whose boundaries hang on vectors.
+USES_VECTORS = frozenset({"semantic", "semantic_parent_child"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from qdrant_client import QdrantClient
 from chunkers import Document
 from chunkers.ids import document_id
 from chunkers.models import RehearsedContextWriter, RehearsedEmbedder
-from flows.models import Tools
+from flows.models import USES_VECTORS, Tools
 from flows.report import StrategyReport
 from stores import DocumentState, Outcome, Pending, Plan, Target, Writer, finish_target, read_states
 from stores.journal import STARTED, WRITING
@@ -131,7 +131,8 @@ class StrategyRun:
             model for model in (embedder, contexts) if isinstance(model, RehearsedEmbedder | RehearsedContextWriter)
         ]
         report.requests = sum(model.requests for model in models)
-        report.guessed = any(model.guessed for model in models)
+        decisive = contexts, embedder if self.tools.recipe.strategy in USES_VECTORS else None
+        report.guessed = any(model.guessed for model in models if model in decisive)
         report.documents += outcome.attempted
         report.chunks += outcome.chunks
         report.upserted += outcome.upserted

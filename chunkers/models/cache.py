@@ -98,7 +98,7 @@ class CachedEmbedder(_Counters):
         }
         missing = [key for key in text_of if key not in known]
         self._count(cached=len(texts) - len(missing))
-        for group in _groups(missing, text_of):
+        for group in groups(missing, text_of):
             vectors = self._embedder.embed([text_of[key] for key in group])
             fresh = dict(zip(group, vectors, strict=True))
             self._count(sent=len(group))
@@ -176,7 +176,7 @@ def _is_unit(vector: NDArray[np.float32], dimensions: int) -> bool:
     return vector.shape == (dimensions,) and abs(float(np.linalg.norm(vector)) - 1) < _TOLERANCE
 
 
-def _groups(keys: Sequence[bytes], text_of: dict[bytes, str]) -> Iterator[list[bytes]]:
+def groups(keys: Sequence[bytes], text_of: dict[bytes, str]) -> Iterator[list[bytes]]:
     """The keys in order, in groups bounded by number and by characters of their texts."""
     group: list[bytes] = []
     characters = 0

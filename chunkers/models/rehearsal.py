@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from chunkers.models.base import Context, ContextRequest, ContextWriter, Embedder, Vectors
-from chunkers.models.cache import ModelCache, context_key, vector_key
+from chunkers.models.cache import ModelCache, context_key, groups, vector_key
 from chunkers.models.openai_embedder import OpenAIEmbedder
 from chunkers.models.outline import OutlineWriter
 from chunkers.models.wordllama_embedder import WordllamaEmbedder
@@ -88,7 +88,7 @@ class RehearsedEmbedder:
         new = [missing[place] for place in self._asked.new([keys[place] for place in missing])]
         self.sent += len(new)
         self.cached += len(texts) - len(new)
-        self.requests += self._requests([texts[place] for place in new])
+        self.requests += self._requests({keys[place]: texts[place] for place in new})
         vectors = np.empty((len(texts), self.dimensions), dtype=np.float32)
         for place, key in enumerate(keys):
             if key in known:
@@ -97,10 +97,14 @@ class RehearsedEmbedder:
             vectors[missing] = self._answers([texts[place] for place in missing])
         return vectors
 
-    def _requests(self, texts: Sequence[str]) -> int:
+    def _requests(self, texts: dict[bytes, str]) -> int:
+        """Requests for `texts`, in the groups in which the cache would ask for them."""
         if self._builtin or not texts:
             return 0
-        return self._embedder.request_count(texts) if isinstance(self._embedder, OpenAIEmbedder) else 1
+        if not isinstance(self._embedder, OpenAIEmbedder):
+            return 1
+        parts = groups(list(texts), texts)
+        return sum(self._embedder.request_count([texts[key] for key in part]) for part in parts)
 
     def _answers(self, texts: Sequence[str]) -> Vectors:
         if self._builtin:

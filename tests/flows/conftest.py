@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner, Result
 
+from flows.cli import app
 from flows.ingestion import Ingestion
 from flows.observer import Observer
 from flows.report import Report
@@ -62,3 +65,17 @@ def ingest(source: Path | str, *strategies: str, overrides: dict[str, str] | Non
         PlainRunner(len(request.strategies)) as runner,
     ):
         return run(ingestion, runner)
+
+
+def quarry(*arguments: object) -> Result:
+    """The command, in this process."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def told(*arguments: object, status: int = 0) -> dict[str, Any]:
+    """The one JSON object that a command prints on standard output, once it ended with `status`."""
+    result = quarry(*arguments, "--json")
+    assert result.exit_code == status, result.output
+    made = json.loads(result.stdout)
+    assert isinstance(made, dict)
+    return made
