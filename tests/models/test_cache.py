@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -248,19 +249,19 @@ def test_keys_of_contexts_keep_headings_apart(section: Build) -> None:
 
 
 def foreign(path: Path) -> None:
-    with sqlite3.connect(path) as other:
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("CREATE TABLE theirs (a)")
         other.execute("INSERT INTO theirs VALUES (1)")
 
 
 def of_another_version(path: Path) -> None:
     ModelCache(path).close()
-    with sqlite3.connect(path) as other:
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("PRAGMA user_version=99")
 
 
 def of_an_unmarked_program(path: Path) -> None:
-    with sqlite3.connect(path) as other:
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("CREATE TABLE vectors (key BLOB PRIMARY KEY, value)")
 
 
