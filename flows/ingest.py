@@ -71,7 +71,7 @@ class PrefectRunner:
 
 
 @task(name="load", task_run_name="load-{number}", cache_policy=NO_CACHE, persist_result=False)
-def load_batch(run_id: str, number: int) -> int:
+def load_batch(run_id: str, number: int) -> int | State[None]:
     """Reads a batch of documents.
 
     Args:
@@ -79,7 +79,10 @@ def load_batch(run_id: str, number: int) -> int:
         number: the batch, from 1.
     """
     runner = running.under_way[run_id]
-    runner.documents[number] = runner.ingestion.load(runner.batches[number])
+    try:
+        runner.documents[number] = runner.ingestion.load(runner.batches[number])
+    except ModelError as error:
+        return Failed(message=str(error))
     return len(runner.documents[number])
 
 
@@ -145,7 +148,7 @@ def ingest(
             source, corpus, tuple(strategies or STRATEGIES), rebuild, dry_run, allow_deletes, retry_parked
         )
         ingestion = observer.prepared(request) or _open(request, Settings.load(overrides))
-    except (SourceError, SettingError, SettingsError, StoreError, ModelError) as error:
+    except (SourceError, SettingError, SettingsError, StoreError, ModelError, OSError) as error:
         return Failed(message=str(error))
     with ingestion:
         running.under_way[ingestion.run_id] = runner = PrefectRunner(ingestion)

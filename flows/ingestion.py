@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
-from chunkers import Document, SettingError
+from chunkers import Document, ModelError, SettingError
 from chunkers.ids import document_id
 from chunkers.models import Asked, ModelCache
 from flows import batches
@@ -62,6 +62,7 @@ class Ingestion:
         SettingError: a parameter or a model cannot be used.
         StoreError: the store cannot be reached, another run is at work, or a collection was made with other settings or another root.
         ModelError: an endpoint had to be asked for a model's dimensions, and did not answer.
+        OSError: the disk is full.
     """
 
     def __init__(self, request: Request, settings: Settings, observer: Observer | None = None) -> None:
@@ -227,7 +228,11 @@ class Ingestion:
         return max((own.kills(doc_id) for own in self._runs.values()), default=0)
 
     def load(self, batch: Sequence[Entry]) -> list[Document]:
-        """The documents of a batch, after an attempt at each is journalled. One that cannot be read is reported, and stays as stored."""
+        """The documents of a batch, after an attempt at each is journalled. One that cannot be read is reported, and stays as stored.
+
+        Raises:
+            ModelError: the language detector cannot be used.
+        """
         pending = [
             Pending(document_id(self.corpus, entry.uri), entry.uri, self._hashes[entry.uri] or "") for entry in batch
         ]
@@ -244,6 +249,8 @@ class Ingestion:
                 # What a disk or a mount does is no fault of the document.
                 self._unreadable(entry, error.reason, counted=not isinstance(error.__cause__, OSError))
                 continue
+            except ModelError:
+                raise
             except Exception as error:
                 # A parser's own fault on an odd file is that file's failure, not the run's.
                 log.exception("%s could not be loaded", entry.uri)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from chunkers import ModelError
 from chunkers.markdown import Block, Kind
 
 DEFAULT = "en"
@@ -83,4 +84,11 @@ def _identifier() -> Any:
 def _load() -> Any:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    try:
+        return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    except OSError as error:
+        # It is unpacked into a temporary file. Without it every document would be taken for English, which changes what is stored.
+        raise ModelError(
+            f"the language detector's model cannot be unpacked into the temporary folder ({error}); make room there, or set TMPDIR",
+            fatal=True,
+        ) from error

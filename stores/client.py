@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import copy
+import json
 import logging
 import os
 import pickle
@@ -93,6 +94,7 @@ def _embed(path: Path) -> StoreClient:
 def _open(folder: Path) -> EmbeddedClient:
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        _begin(folder)
         client = EmbeddedClient(folder)
     except RuntimeError as error:
         if "already accessed" not in str(error):
@@ -106,6 +108,34 @@ def _open(folder: Path) -> EmbeddedClient:
         raise StoreError(f"the embedded store {folder} cannot be opened: {told}", fatal=True) from error
     client.warn_of_size()
     return client
+
+
+def _begin(folder: Path) -> None:
+    """Makes the list of collections of a store that has none yet, whole or not at all.
+
+    The library writes that first file in place. A process that died, or a disk that was full, just then leaves an empty one, with which
+    the store could never be opened again; where there are no collections either, nothing is lost by beginning anew.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    listed = folder / "meta.json"
+    if (folder / "collection").exists() or (listed.exists() and _is_json(listed)):
+        return
+    new = folder / f"meta.json.{os.getpid()}.new"
+    try:
+        new.write_text(json.dumps({"collections": {}, "aliases": {}}))
+        os.replace(new, listed)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _is_json(path: Path) -> bool:
+    try:
+        json.loads(path.read_bytes())
+    except ValueError:
+        return False
+    return True
 
 
 class StoreClient(QdrantClient):

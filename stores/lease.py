@@ -38,8 +38,10 @@ RENEWED_EVERY = 20.0
 KIND = "lease"
 INDEXED = {"holder": models.PayloadSchemaType.KEYWORD, "expires_at": models.PayloadSchemaType.FLOAT}
 
-# Tells this process from every other one, also from a later one with the same number.
-_PROCESS = uuid.uuid4().hex
+# Tells this process from every other one, together with its number: also from a later one with the same number.
+_BORN = uuid.uuid4().hex
+# Runs of this process that ended and could not let go of their leases, because the store failed.
+_ended_runs: set[str] = set()
 
 
 class LeaseHeld(StoreError):
@@ -113,7 +115,8 @@ class Leases:
         """
         found = self._read(alias, collection)
         free = not found or found["expires_at"] < self.clock() or found["holder"] == self.run_id
-        if not free and not (isinstance(self.client, EmbeddedClient) and found["process"] != _PROCESS):
+        left = found and (found["holder"] in _ended_runs or (self._embedded and found["process"] != _process()))
+        if not free and not left:
             raise LeaseHeld(_told(alias, found), fatal=True)
 
     def renew(self) -> None:
@@ -143,7 +146,8 @@ class Leases:
                     ),
                 )
             except StoreError as error:
-                log.warning("%s; it expires in %d seconds", error, SECONDS)
+                _ended_runs.add(self.run_id)
+                log.warning("%s; other processes can take it in %d seconds", error, SECONDS)
         self._held.clear()
 
     def _keep(self) -> None:
@@ -159,12 +163,14 @@ class Leases:
             "holder": self.run_id,
             "host": socket.gethostname(),
             "pid": os.getpid(),
-            "process": _PROCESS,
+            "process": _process(),
             "expires_at": now + SECONDS,
         }
         free: list[Any] = [models.FieldCondition(key="expires_at", range=models.Range(lt=now)), self._mine()]
-        if isinstance(self.client, EmbeddedClient):
-            here = models.FieldCondition(key="process", match=models.MatchValue(value=_PROCESS))
+        if _ended_runs:
+            free.append(models.FieldCondition(key="holder", match=models.MatchAny(any=sorted(_ended_runs))))
+        if self._embedded:
+            here = models.FieldCondition(key="process", match=models.MatchValue(value=_process()))
             free.append(models.Filter(must_not=[here]))
         point = models.PointStruct(id=lease_id(alias), vector={}, payload=payload)
         send(
@@ -180,8 +186,17 @@ class Leases:
         )
         return (records[0].payload or {}) if records else {}
 
+    @property
+    def _embedded(self) -> bool:
+        return isinstance(self.client, EmbeddedClient)
+
     def _mine(self) -> models.FieldCondition:
         return models.FieldCondition(key="holder", match=models.MatchValue(value=self.run_id))
+
+
+def _process() -> str:
+    # A forked child has its parent's memory, but a number of its own.
+    return f"{_BORN}-{os.getpid()}"
 
 
 def lease_id(alias: str) -> str:

@@ -7,6 +7,7 @@ logged and done without. Threads share one connection under a lock; processes ma
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sqlite3
@@ -51,6 +52,7 @@ class ModelCache:
 
     Raises:
         SettingError: no file can be made there.
+        OSError: the disk is full, or fails.
     """
 
     def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
@@ -64,6 +66,8 @@ class ModelCache:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = self._open()
         except (OSError, sqlite3.Error) as error:
+            if _is_of_the_disk(error):
+                raise OSError(f"cache file {self.path} cannot be made: {error}") from error
             raise SettingError("cache file", str(self.path), f"a file that can be written ({error})") from error
 
     def __enter__(self) -> ModelCache:
@@ -213,6 +217,12 @@ def _prepare(connection: sqlite3.Connection) -> None:
 def _is_damage(error: sqlite3.Error) -> bool:
     # An error of the Python module, such as use after closing, has no code of SQLite's.
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def _is_of_the_disk(error: OSError | sqlite3.Error) -> bool:
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 
 
 def _parts(items: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from chunkers import STRATEGIES, SettingError
+from flows import language
 from flows.ingestion import Ingestion
 from flows.observer import Observer
 from flows.report import Report
@@ -498,3 +500,23 @@ def test_a_failed_batch_counts_what_was_stored_before(source: Path, picky: HashE
         == len([row for row in of_kind("docs__recursive__1", "document") if row["status"] == "done"])
         == 64
     )
+
+
+def test_a_language_detector_that_cannot_be_unpacked_ends_the_run_and_counts_against_no_document(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: object, **named: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "/tmp")
+
+    language._load.cache_clear()
+    (source / "notes" / "long.md").write_text("The quick brown fox jumps over the lazy dog, and then it sleeps.\n" * 3)
+    with monkeypatch.context() as patch:
+        patch.setattr("py3langid.langid.LanguageIdentifier.from_model_file", full)
+        report = ingest(source, "recursive")
+    assert report.exit_status == 1
+    assert "language detector" in (report.error or "")
+    assert "TMPDIR" in (report.error or "")
+    assert report.unreadable == []
+    assert of_kind("docs__recursive__1", "document") == []
+    again = ingest(source, "recursive")
+    assert (again.exit_status, again.strategies["recursive"].documents) == (0, 4)

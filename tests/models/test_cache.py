@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import sqlite3
 import subprocess
@@ -342,6 +343,16 @@ def test_a_place_where_no_file_can_be_is_refused(tmp_path: Path) -> None:
     for impossible in (tmp_path / "file" / "cache.sqlite", tmp_path):
         with pytest.raises(SettingError, match="cache file"):
             ModelCache(impossible)
+
+
+def test_a_disk_that_is_full_is_no_fault_of_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: object, **named: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "mkdir", full)
+    with pytest.raises(OSError, match=r"cache\.sqlite cannot be made: .*No space left") as told:
+        ModelCache(tmp_path / "new" / "cache.sqlite")
+    assert not isinstance(told.value, SettingError)
 
 
 def test_threads_share_one_cache(cache: ModelCache) -> None:

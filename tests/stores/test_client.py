@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import sqlite3
 import subprocess
 import sys
@@ -74,6 +75,30 @@ def test_a_damaged_store_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "q" / "meta.json").write_text("{")
     with pytest.raises(StoreError, match="cannot be opened"):
         connect(path=tmp_path / "q")
+
+
+@pytest.mark.parametrize("left", ["", '{"collec'])
+def test_a_store_whose_making_was_cut_off_is_begun_anew(tmp_path: Path, left: str) -> None:
+    (tmp_path / "q").mkdir()
+    (tmp_path / "q" / "meta.json").write_text(left)
+    with connect(path=tmp_path / "q") as client:
+        open_target(client, "docs", "/docs", recipe())
+    with connect(path=tmp_path / "q") as client:
+        assert client.collection_exists("docs__recursive__1")
+
+
+def test_a_disk_that_is_full_leaves_no_half_of_a_new_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, text: str) -> int:
+        with open(path, "w") as file:
+            file.write(text[:5])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_text", full)
+        with pytest.raises(StoreError, match="No space left"):
+            connect(path=tmp_path / "q")
+    assert [*(tmp_path / "q").iterdir()] == []
+    connect(path=tmp_path / "q").close()
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9", "not a url", "ftp://x"])

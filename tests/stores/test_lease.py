@@ -126,7 +126,7 @@ def test_in_an_embedded_store_the_lease_of_another_process_is_a_dead_one(
     if not hasattr(client, "folder"):
         pytest.skip("a server serves many processes")
     take(leases("killed"), target)
-    monkeypatch.setattr("stores.lease._PROCESS", "a later process")
+    monkeypatch.setattr("os.getpid", lambda: 1)
     leases("next").check(target.alias, target.collection)
     take(leases("next"), target)
 
@@ -146,6 +146,22 @@ def test_a_store_that_fails_does_not_end_the_renewing(
     own.renew()
     own.release()
     assert points(client, target.collection) == {}
+
+
+def test_a_lease_that_could_not_be_let_go_of_does_not_keep_its_process_out(
+    client: QdrantClient, leases: Make, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(self: QdrantClient, *args: object, **kwargs: object) -> None:
+        raise ValueError("no")
+
+    with monkeypatch.context() as patch, leases("one") as own:
+        take(own, target)
+        patch.setattr(type(client), "delete", fails)
+    assert points(client, target.collection)[lease_id(target.alias)][0]["holder"] == "one"
+    leases("next").check(target.alias, target.collection)
+    take(leases("next"), target)
+    with pytest.raises(LeaseHeld, match="another run, next"):
+        take(leases("third"), target)
 
 
 def test_a_lease_is_renewed_while_the_run_lasts(client: QdrantClient, target: Target, clock: Clock) -> None:

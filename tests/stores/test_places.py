@@ -130,7 +130,7 @@ def test_a_damaged_point_is_one_line_that_names_the_folder(tmp_path: Path, conte
 
 @pytest.mark.parametrize("meta", ["{", "[]", "{}", '{"collections": {"x": 1}, "aliases": {}}', '"text"'])
 def test_a_damaged_list_of_collections_is_one_line_that_names_the_folder(tmp_path: Path, meta: str) -> None:
-    (tmp_path / "q").mkdir()
+    (tmp_path / "q" / "collection").mkdir(parents=True)
     (tmp_path / "q" / "meta.json").write_text(meta)
     with pytest.raises(StoreError, match="cannot be opened"):
         connect(path=tmp_path / "q")
