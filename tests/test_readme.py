@@ -7,8 +7,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 from chunkers import STRATEGIES
+from flows.cli import app
 from flows.settings import Settings
 from tests.flows.conftest import ingest
 
@@ -57,3 +59,16 @@ def test_every_strategy_and_file_type_is_in_the_readme() -> None:
 
     for name in (*STRATEGIES, *MEDIA_TYPES):
         assert f"`{name}`" in README
+
+
+def test_every_command_is_in_the_readme_with_its_options() -> None:
+    block = re.search(r"```\n(quarry ingest .*?)```", README, re.DOTALL)
+    assert block
+    told = {line.split()[1]: line for line in re.sub(r"\n +", " ", block[1]).splitlines()}
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    assert told.keys() == commands.keys()
+    for name, command in commands.items():
+        options = {option for one in command.params for option in one.opts if option.startswith("--")}
+        known = set(re.findall(r"--[a-z-]+", told[name]))
+        # The short form stands for it.
+        assert options - {"--limit"} == known, name
