@@ -181,6 +181,8 @@ def do(job: Job) -> dict[str, Any]:
 
 def warm_up() -> None:
     """Loads what every run needs, by chunking a text and asking an empty store. No file and no busy thread may be left afterwards."""
+    # What an embedded store imports when it locks its folder.
+    import portalocker  # noqa: F401
     from qdrant_client import QdrantClient
 
     from chunkers import STRATEGIES, Document, build_chunker

@@ -27,26 +27,80 @@ def rounds(one: Callable[[int], int], numbers: range) -> None:
     assert killed > len(numbers) / 2
 
 
-@pytest.mark.parametrize("seed", range(5))
+def updates(server: Server, folder: Path, seed: int, number: int) -> None:
+    scenario = Scenario(server, folder, seed)
+    rounds(lambda one: kill_rounds.update(scenario, one), range(number))
+
+
+def first_runs(server: Server, folder: Path, seed: int, number: int) -> None:
+    scenario = Scenario(server, folder, seed)
+    rounds(lambda one: kill_rounds.first_run(scenario, one), range(number))
+
+
+def rebuilds(server: Server, folder: Path, seed: int, number: int) -> None:
+    made = Rebuild(Scenario(server, folder, seed))
+    rounds(lambda one: kill_rounds.rebuild(made, one), range(number))
+
+
+def ways_back(server: Server, folder: Path, seed: int, number: int) -> None:
+    made = Rebuild(Scenario(server, folder, seed))
+    rounds(lambda one: kill_rounds.drop(made, one), range(number))
+    rounds(lambda one: kill_rounds.rollback(made, one), range(number))
+
+
+def repairs(server: Server, folder: Path, seed: int, number: int) -> None:
+    scenario = Scenario(server, folder, seed)
+    rounds(lambda one: kill_rounds.repair(scenario, one), range(number))
+
+
+@pytest.mark.parametrize("seed", range(4))
 def test_a_killed_update_loses_nothing_and_the_next_run_ends_as_a_clean_one(
     server: Server, tmp_path: Path, seed: int
 ) -> None:
-    scenario = Scenario(server, tmp_path, seed)
-    rounds(lambda number: kill_rounds.update(scenario, number), range(6))
+    updates(server, tmp_path, seed, 5)
 
 
 def test_a_killed_first_run_is_gone_on_with(server: Server, tmp_path: Path) -> None:
-    scenario = Scenario(server, tmp_path, 10)
-    rounds(lambda number: kill_rounds.first_run(scenario, number), range(8))
+    first_runs(server, tmp_path, 10, 6)
 
 
 def test_a_killed_rebuild_shows_readers_all_of_the_old_or_all_of_the_new(server: Server, tmp_path: Path) -> None:
-    made = Rebuild(Scenario(server, tmp_path, 20))
-    rounds(lambda number: kill_rounds.rebuild(made, number), range(8))
-    rounds(lambda number: kill_rounds.drop(made, number), range(3))
-    rounds(lambda number: kill_rounds.rollback(made, number), range(3))
+    rebuilds(server, tmp_path, 21, 4)
+
+
+def test_a_killed_drop_or_rollback_leaves_whole_collections(server: Server, tmp_path: Path) -> None:
+    ways_back(server, tmp_path, 23, 2)
 
 
 def test_a_killed_repair_is_repaired_by_the_next(server: Server, tmp_path: Path) -> None:
-    scenario = Scenario(server, tmp_path, 30)
-    rounds(lambda number: kill_rounds.repair(scenario, number), range(5))
+    repairs(server, tmp_path, 33, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 110))
+def test_updates_killed_by_the_hundred(server: Server, tmp_path: Path, seed: int) -> None:
+    updates(server, tmp_path, seed, 24)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(200, 204))
+def test_first_runs_killed_by_the_hundred(server: Server, tmp_path: Path, seed: int) -> None:
+    first_runs(server, tmp_path, seed, 20)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(300, 305))
+def test_rebuilds_killed_by_the_hundred(server: Server, tmp_path: Path, seed: int) -> None:
+    rebuilds(server, tmp_path, seed, 12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(400, 402))
+def test_drops_and_rollbacks_killed_by_the_dozen(server: Server, tmp_path: Path, seed: int) -> None:
+    ways_back(server, tmp_path, seed, 12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(500, 503))
+def test_repairs_killed_by_the_dozen(server: Server, tmp_path: Path, seed: int) -> None:
+    repairs(server, tmp_path, seed, 16)
