@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,6 +98,7 @@ def wait_until_taken(pid: int) -> None:
         pending = [line.split()[1] for line in status.read_text().splitlines() if line.startswith(("SigPnd", "ShdPnd"))]
         if all(int(mask, 16) == 0 for mask in pending):
             return
+        time.sleep(0.01)
 
 
 def finish(gate: Gate, server: OpenAIServer, source: Path, stored: dict[str, int], **options: Any) -> None:
