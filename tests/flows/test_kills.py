@@ -29,98 +29,78 @@ def rounds(one: Callable[[int], int], numbers: range) -> None:
     assert killed > len(numbers) / 2
 
 
-def updates(server: Server, folder: Path, seed: int, number: int) -> None:
-    scenario = Scenario(server, folder, seed)
-    rounds(lambda one: kill_rounds.update(scenario, one), range(number))
-
-
-def first_runs(server: Server, folder: Path, seed: int, number: int) -> None:
-    scenario = Scenario(server, folder, seed)
-    rounds(lambda one: kill_rounds.first_run(scenario, one), range(number))
-
-
-def rebuilds(server: Server, folder: Path, seed: int, number: int) -> None:
-    made = Rebuild(Scenario(server, folder, seed))
-    rounds(lambda one: kill_rounds.rebuild(made, one), range(number))
-
-
-def ways_back(server: Server, folder: Path, seed: int, number: int) -> None:
-    made = Rebuild(Scenario(server, folder, seed))
-    rounds(lambda one: kill_rounds.drop(made, one), range(number))
-    rounds(lambda one: kill_rounds.rollback(made, one), range(number))
-
-
-def repairs(server: Server, folder: Path, seed: int, number: int) -> None:
-    scenario = Scenario(server, folder, seed)
-    rounds(lambda one: kill_rounds.repair(scenario, one), range(number))
+@pytest.fixture(scope="module")
+def made(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Rebuild:
+    """A scenario that everyday tests share, rebuilt."""
+    return Rebuild(Scenario(server, tmp_path_factory.mktemp("shared"), 23))
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_killed_update_loses_nothing_and_the_next_run_ends_as_a_clean_one(
     server: Server, tmp_path: Path, seed: int
 ) -> None:
-    updates(server, tmp_path, seed, 5)
+    scenario = Scenario(server, tmp_path, seed)
+    rounds(lambda number: kill_rounds.update(scenario, number), range(5))
 
 
-def test_a_killed_first_run_is_gone_on_with(server: Server, tmp_path: Path) -> None:
-    first_runs(server, tmp_path, 10, 6)
+def test_a_killed_first_run_is_gone_on_with(made: Rebuild) -> None:
+    rounds(lambda number: kill_rounds.first_run(made.scenario, number), range(6))
 
 
-def test_a_store_that_was_killed_while_its_list_of_collections_was_made_is_begun_anew(
-    server: Server, tmp_path: Path
-) -> None:
-    scenario = Scenario(server, tmp_path, 13)
+def test_a_store_that_was_killed_while_its_list_of_collections_was_made_is_begun_anew(made: Rebuild) -> None:
+    scenario = made.scenario
     for begun in ("", '{"collections": {'):
         home = scenario.folder / f"half-{len(begun)}"
         (home / "qdrant").mkdir(parents=True)
         (home / "qdrant" / "meta.json").write_text(begun)
         scenario.run(home, scenario.versions[1])
         same(read(home), scenario.clean[1], begun)
+    home = scenario.folder / "killed"
     for applied in (False, True):
-        home = scenario.folder / f"killed-{applied}"
         kill = Kill(operation="file replaced", number=1, applied=applied)
-        assert server.run(scenario.job(home, scenario.versions[1], kill=kill)).killed
-        scenario.run(home, scenario.versions[1])
-        same(read(home), scenario.clean[1], kill)
+        assert scenario.server.run(scenario.job(home, scenario.versions[1], kill=kill)).killed
+    scenario.run(home, scenario.versions[1])
+    same(read(home), scenario.clean[1], "killed")
 
 
-def test_a_killed_rebuild_shows_readers_all_of_the_old_or_all_of_the_new(server: Server, tmp_path: Path) -> None:
-    rebuilds(server, tmp_path, 21, 4)
+def test_a_killed_rebuild_shows_readers_all_of_the_old_or_all_of_the_new(made: Rebuild) -> None:
+    rounds(lambda number: kill_rounds.rebuild(made, number), range(5))
 
 
-def test_a_killed_drop_or_rollback_leaves_whole_collections(server: Server, tmp_path: Path) -> None:
-    ways_back(server, tmp_path, 23, 2)
+def test_a_killed_drop_or_rollback_leaves_whole_collections(made: Rebuild) -> None:
+    rounds(lambda number: kill_rounds.drop(made, number), range(2))
+    rounds(lambda number: kill_rounds.rollback(made, number), range(2))
 
 
-def test_a_killed_repair_is_repaired_by_the_next(server: Server, tmp_path: Path) -> None:
-    repairs(server, tmp_path, 33, 3)
+def test_what_a_killed_repair_leaves_is_put_right_by_the_next(made: Rebuild) -> None:
+    rounds(lambda number: kill_rounds.repair(made.scenario, number), range(3))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 108))
 def test_updates_killed_by_the_hundred(server: Server, tmp_path: Path, seed: int) -> None:
-    updates(server, tmp_path, seed, 20)
+    scenario = Scenario(server, tmp_path, seed)
+    rounds(lambda number: kill_rounds.update(scenario, number), range(20))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(200, 203))
-def test_first_runs_killed_by_the_hundred(server: Server, tmp_path: Path, seed: int) -> None:
-    first_runs(server, tmp_path, seed, 16)
+def test_first_runs_killed_by_the_dozen(server: Server, tmp_path: Path, seed: int) -> None:
+    scenario = Scenario(server, tmp_path, seed)
+    rounds(lambda number: kill_rounds.first_run(scenario, number), range(16))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(300, 304))
-def test_rebuilds_killed_by_the_hundred(server: Server, tmp_path: Path, seed: int) -> None:
-    rebuilds(server, tmp_path, seed, 12)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(400, 402))
-def test_drops_and_rollbacks_killed_by_the_dozen(server: Server, tmp_path: Path, seed: int) -> None:
-    ways_back(server, tmp_path, seed, 8)
+def test_rebuilds_drops_and_rollbacks_killed_by_the_dozen(server: Server, tmp_path: Path, seed: int) -> None:
+    rebuilt = Rebuild(Scenario(server, tmp_path, seed))
+    rounds(lambda number: kill_rounds.rebuild(rebuilt, number), range(12))
+    rounds(lambda number: kill_rounds.drop(rebuilt, number), range(4))
+    rounds(lambda number: kill_rounds.rollback(rebuilt, number), range(4))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(500, 502))
 def test_repairs_killed_by_the_dozen(server: Server, tmp_path: Path, seed: int) -> None:
-    repairs(server, tmp_path, seed, 12)
+    scenario = Scenario(server, tmp_path, seed)
+    rounds(lambda number: kill_rounds.repair(scenario, number), range(12))
