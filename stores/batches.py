@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from qdrant_client import models
@@ -14,6 +15,20 @@ BYTES = 8_000_000
 LARGEST_POINT = 32_000_000
 
 _BYTES_PER_NUMBER = 21  # a float32 written as a double, and a comma
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Points of one request, and about how many bytes they have in it."""
+
+    points: list[models.PointStruct]
+    bytes: int
+
+    def halves(self) -> list[Batch]:
+        """The same points in two requests."""
+        middle = len(self.points) // 2
+        parts = self.points[:middle], self.points[middle:]
+        return [Batch(part, sum(map(point_bytes, part))) for part in parts]
 
 
 def point_bytes(point: models.PointStruct) -> int:
@@ -32,16 +47,16 @@ def _numbers(vector: Any) -> int:
 
 def point_batches(
     points: Iterable[models.PointStruct], most_points: int = POINTS, most_bytes: int = BYTES
-) -> Iterator[list[models.PointStruct]]:
-    """`points` in order, in lists of at most `most_points` points and `most_bytes` bytes. A larger point is alone in its list."""
+) -> Iterator[Batch]:
+    """`points` in order, in batches of at most `most_points` points and `most_bytes` bytes. A larger point is alone in its batch."""
     batch: list[models.PointStruct] = []
     total = 0
     for point in points:
         size = point_bytes(point)
         if batch and (len(batch) == most_points or total + size > most_bytes):
-            yield batch
+            yield Batch(batch, total)
             batch, total = [], 0
         batch.append(point)
         total += size
     if batch:
-        yield batch
+        yield Batch(batch, total)
