@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
-from qdrant_client import QdrantClient, models
+from qdrant_client import models
+from qdrant_client.local.qdrant_local import QdrantLocal
 
 VERSION = "1.16.3"
 
@@ -42,11 +43,16 @@ class Answers:
     """
 
     def __init__(self, strict: bool) -> None:
-        self.store = QdrantClient(":memory:", force_disable_check_same_thread=True)
+        self.store = QdrantLocal(":memory:")
         self.strict = strict
         self.indexes: dict[str, dict[str, str]] = {}
         self.lock = threading.RLock()
         self._routes = [(method, re.compile(pattern), answer) for method, pattern, answer in self._table()]
+
+    @property
+    def aliases(self) -> dict[str, str]:
+        """Collections by alias."""
+        return {item.alias_name: item.collection_name for item in self.store.get_aliases().aliases}
 
     def answer(self, method: str, path: str, body: bytes) -> Answer:
         """Status and body of the answer."""
@@ -93,8 +99,7 @@ class Answers:
 
     def _resolved(self, name: str) -> str:
         """The collection of a name or alias."""
-        aliases = {item.alias_name: item.collection_name for item in self.store.get_aliases().aliases}
-        name = aliases.get(name, name)
+        name = self.aliases.get(name, name)
         if not self.store.collection_exists(name):
             raise Refused(404, f"Not found: Collection `{name}` doesn't exist!")
         return name
@@ -206,9 +211,10 @@ class Answers:
         name = self._resolved(name)
         wanted = models.QueryRequest.model_validate_json(body)
         self._check(name, wanted.filter)
+        query: Any = wanted.query
         found = self.store.query_points(
             name,
-            query=wanted.query,
+            query=models.NearestQuery(nearest=query) if isinstance(query, list | models.SparseVector) else query,
             using=wanted.using,
             prefetch=wanted.prefetch,
             query_filter=wanted.filter,

@@ -16,6 +16,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import chain
@@ -24,6 +25,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from stores.client import StoreClient
 from tests.qdrant_answers import Answers, too_large
 
 LIMIT = 33_554_432
@@ -125,12 +127,14 @@ class QdrantServer:
     Attributes:
         answers: the store behind it.
         requests: what came in, in order, refused and failed requests included.
+        proxy: a proxy stands before it and refuses what is over the limit, in its own way.
     """
 
     def __init__(self, *, strict: bool = False, limit: int = LIMIT, key: str | None = None) -> None:
         self.answers = Answers(strict)
         self.limit = limit
         self.key = key
+        self.proxy = False
         self.requests: list[Request] = []
         self.ended = threading.Event()
         self._rules: list[tuple[str, str, Iterator[Fault | None]]] = []
@@ -153,6 +157,10 @@ class QdrantServer:
         self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.005}, daemon=True)
         self._thread.start()
 
+    def client(self, timeout: int = 60) -> StoreClient:
+        """A client as `stores.connect` makes them, but soon: it reads no certificates."""
+        return StoreClient(url=self.url, api_key=self.key, timeout=timeout, check_compatibility=False, verify=False)
+
     def go_away(self) -> None:
         """Closes every connection and refuses new ones."""
         self._http.shutdown()
@@ -160,7 +168,8 @@ class QdrantServer:
         self._thread.join()
         with self._lock:
             for connection in self._connections:
-                connection.close() if connection.fileno() < 0 else connection.shutdown(socket.SHUT_RDWR)
+                with suppress(OSError):  # the client has closed it
+                    connection.shutdown(socket.SHUT_RDWR)
 
     def come_back(self) -> None:
         """Serves again at the same address, with what was stored."""
@@ -186,6 +195,14 @@ class QdrantServer:
         """Forgets all faults."""
         self._rules.clear()
 
+    def reset(self) -> None:
+        """Forgets everything: faults, requests and what is stored."""
+        if self._http.fileno() < 0:
+            self.come_back()
+        self.heal()
+        self.requests.clear()
+        self.answers = Answers(self.answers.strict)
+
     def sent(self, method: str, path: str) -> list[Request]:
         """The requests of a method whose path ends so."""
         return [request for request in self.requests if request.method == method and request.path.endswith(path)]
@@ -204,7 +221,9 @@ class QdrantServer:
         if self.key is not None and key != self.key:
             return 401, {"status": {"error": "Must provide an API key or an Authorization bearer token"}, "time": 0.0}
         if request.size > self.limit:
-            return too_large(request.size, self.limit)
+            return (
+                (413, b"<h1>413 Request Entity Too Large</h1>") if self.proxy else too_large(request.size, self.limit)
+            )
         return self.answers.answer(request.method, request.path, request.body)
 
     def connected(self, connection: socket.socket) -> None:
