@@ -6,13 +6,14 @@
             ...
         assert [request.points for request in server.sent("PUT", "/points")] == [128, 2, 2]
 
-Faults are queued by method and by how the path ends, and each matching request takes one. As the real service, it refuses requests over
+Faults are queued by method and by how the path ends, and each such request takes one. As the real service, it refuses requests over
 its limit with 400, wrong keys with 401 and, with `strict`, filters without an index.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -183,7 +184,8 @@ class QdrantServer:
         """Queues faults for requests of a method whose path ends so; None among them is a good answer.
 
         Args:
-            method, path: which requests.
+            method: of the requests.
+            path: a regular expression of the end of their path.
             faults: one for each of them in turn.
             after: so many are answered well before that.
             always: for every one after `faults`.
@@ -211,7 +213,7 @@ class QdrantServer:
         with self._lock:
             self.requests.append(request)
             for method, path, faults in self._rules:
-                if request.method == method and request.path.endswith(path):
+                if request.method == method and re.search(f"{path}$", request.path):
                     fault = next(faults)
                     if fault:
                         return fault
