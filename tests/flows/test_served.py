@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 from qdrant_client import models
 
-from chunkers import STRATEGIES
+from chunkers import STRATEGIES, Document
 from chunkers.models.base import Vectors
+from flows.loading import load_document
+from flows.sources import Entry
 from stores import Retriever, StoreError, connect
 from stores.client import StoreClient
 from stores.transport import send
@@ -186,7 +188,16 @@ def test_a_server_that_goes_away_ends_the_run_with_a_reason_and_the_next_complet
     assert all(row["status"] == "done" and row["attempts"] == 0 for row in of_kind("clean__sentence", "document"))
 
 
-def test_a_key_that_is_withdrawn_stops_the_run(source: Path, qdrant: QdrantServer, meeting: Meeting) -> None:
+def test_a_key_that_is_withdrawn_stops_the_run(
+    source: Path, qdrant: QdrantServer, meeting: Meeting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[str] = []
+
+    def load(entry: Entry, corpus: str) -> Document:
+        loaded.append(entry.uri)
+        return load_document(entry, corpus)
+
+    monkeypatch.setattr("flows.ingestion.load_document", load)
     for number in range(200):
         (source / f"{number:03}.md").write_text(f"Document {number}.")
 
@@ -201,6 +212,8 @@ def test_a_key_that_is_withdrawn_stops_the_run(source: Path, qdrant: QdrantServe
     assert "Qdrant answered 401" in str(report.strategies["recursive"].error)
     # The write that met it, one to tell the journal, and the lease's end.
     assert len(qdrant.requests) <= 4
+    # Nor is the rest of the source read.
+    assert 0 < len(loaded) < 203
 
 
 def test_a_server_that_refuses_every_request_is_an_error_before_any_work(source: Path, qdrant: QdrantServer) -> None:

@@ -7,7 +7,7 @@ import re
 import httpx
 import pytest
 
-from stores import Leases, StoreError
+from stores import Leases, StoreError, make_target
 from stores.transport import send
 from tests.qdrant_server import Fault, dropped, garbage, hanging, not_waited_for, overloaded, status
 from tests.stores.served import IDS, OPERATIONS, Operation, Store, chunk, serving, store, waits
@@ -191,3 +191,13 @@ def test_a_lease_whose_end_is_not_confirmed_is_released_all_the_same(store: Stor
         store.server.fail("POST", "/points/delete", dropped(applied=False), not_waited_for())
     assert store.stored() == {}
     assert len(waits) == 2
+
+
+def test_a_collection_that_another_run_makes_meanwhile_keeps_its_points(store: Store, waits: list[float]) -> None:
+    store.points.upsert([chunk(id_) for id_ in IDS])
+    # What this run saw before the other one made it.
+    unseen = Fault(body={"result": {"exists": False}, "status": "ok", "time": 0.0})
+    store.server.fail("GET", "/docs__recursive__1/exists", unseen)
+    assert make_target(store.client, store.target, "/docs").exists
+    assert sorted(store.stored()) == IDS
+    assert len(waits) == 1
