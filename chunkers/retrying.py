@@ -25,11 +25,13 @@ class Verdict:
         again: the same call may succeed later.
         after: seconds that the server asked us to wait, or None.
         fatal: every other call would fail too, so the run should stop.
+        smaller: the request is larger than is taken; parts of it may succeed.
     """
 
     again: bool
     after: float | None = None
     fatal: bool = False
+    smaller: bool = False
 
 
 def call(

@@ -34,6 +34,7 @@ from flows.sources import Entry, SourceError, list_source
 from flows.strategy_run import StrategyRun
 from stores import (
     DocumentState,
+    LeaseHeld,
     Leases,
     Pending,
     Plan,
@@ -116,12 +117,21 @@ class Ingestion:
         tools = {name: self._tools(name) for name in dict.fromkeys(request.strategies)}
         targets = self._targets(tools)
         leases = self._open.enter_context(Leases(self._client, self.run_id, self._lost))
+        failures: dict[str, StoreError] = {}
         for name, target in targets.items():
-            if not request.dry_run:
-                target = self._take(leases, target)
-            run = StrategyRun(self._client, tools[name], target, self.run_id, dry_run=request.dry_run)
-            self._runs[name] = run
+            try:
+                taken = target if request.dry_run else self._take(leases, target)
+            except LeaseHeld:
+                raise
+            except StoreError as error:
+                taken, failures[name] = target, error
+            self._runs[name] = run = StrategyRun(self._client, tools[name], taken, self.run_id, dry_run=request.dry_run)
             self.report.strategies[name] = run.report
+            if name in failures:
+                self.failed(name, failures[name])
+        if len(failures) == len(targets):
+            # It is the store that fails, not one collection of it.
+            raise next(iter(failures.values()))
         self._tell_models()
 
     def _take(self, leases: Leases, target: Target) -> Target:
@@ -149,11 +159,10 @@ class Ingestion:
         """The target of each strategy. All are chosen before any is made, so that a refused one leaves no trace of the others."""
         refused: dict[str, Sequence[str]] = {}
         targets = {}
-        root = str(self.listing.root)
         for name, own in tools.items():
             try:
                 targets[name] = choose_target(
-                    self._inventory, self.corpus, root, own.recipe, rebuild=self.request.rebuild
+                    self._inventory, self.corpus, str(self.listing.root), own.recipe, rebuild=self.request.rebuild
                 )
             except SettingsChanged as changed:
                 refused |= changed.differences
@@ -192,7 +201,8 @@ class Ingestion:
                 retry_parked=self.request.retry_parked,
             )
 
-        for name, own in self._runs.items():
+        for name in self.active():
+            own = self._runs[name]
             live = None if own.target.live else self._inventory.live(self.corpus, name)
             try:
                 own.make_plan(planner, live.name if live else None)
@@ -303,7 +313,7 @@ class Ingestion:
         if self.request.dry_run:
             own.count_vanished()
             return
-        stored = {*self._inventory.strategies(self.corpus), *self._runs}
+        stored = {*self._inventory.strategies(self.corpus), *self.active()}
         own.finish(self._lacking(own), sorted(stored))
 
     def _lacking(self, own: StrategyRun) -> str | None:

@@ -78,6 +78,8 @@ def run(ingestion: Ingestion, runner: Runner) -> Report:
     try:
         ingestion.plan()
         for number, batch in enumerate(ingestion.batches(), start=1):
+            if not ingestion.active():
+                break
             documents = runner.load(ingestion, batch, number)
             waits = {name: runner.write(ingestion, name, documents, number) for name in ingestion.active()}
             for name, wait in waits.items():

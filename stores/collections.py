@@ -10,13 +10,14 @@ from typing import Any
 from qdrant_client import QdrantClient, models
 
 from stores.check import compare, read_contents
+from stores.client import EmbeddedClient
 from stores.errors import StoreError
 from stores.inventory import Target, alias_targets, choose_target, read_inventory
 from stores.journal import DONE, DocumentState
 from stores.journal_io import count_kind, read_states
 from stores.names import parse_alias, parse_collection
 from stores.recipe import Recipe
-from stores.transport import send
+from stores.transport import confirm, send
 
 SPARSE = "bm25"
 INDEXED = ("kind", "doc_id", "parent_id", "metadata.source")
@@ -49,8 +50,10 @@ def make_target(client: QdrantClient, target: Target, root: str) -> Target:
 
     def make() -> None:
         if not client.collection_exists(name):
-            # Embedded, a folder that a crash left behind would come back to life with its points.
-            client.delete_collection(name)
+            if isinstance(client, EmbeddedClient):
+                # A folder that a crash left behind would come back to life with its points. On a server, this could hit the collection
+                # that another run has made since it was looked for.
+                client.delete_collection(name)
             client.create_collection(
                 name,
                 vectors_config=models.VectorParams(size=recipe.dimensions, distance=models.Distance.COSINE),
@@ -59,7 +62,7 @@ def make_target(client: QdrantClient, target: Target, root: str) -> Target:
             )
         # It may have been cut off between the collection and its indexes, so they are asked for again.
         for field in INDEXED:
-            client.create_payload_index(name, field, field_schema=models.PayloadSchemaType.KEYWORD, wait=True)
+            confirm(client.create_payload_index(name, field, field_schema=models.PayloadSchemaType.KEYWORD, wait=True))
 
     send(f"create collection {name}", make)
     made = send(f"read collection {name}", lambda: client.get_collection(name)).config.metadata or {}

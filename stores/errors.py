@@ -18,6 +18,10 @@ class StoreError(RuntimeError):
         self.fatal = fatal
 
 
+class RequestTooLarge(StoreError):
+    """The server takes no request of this size; in parts it may be taken."""
+
+
 class SettingsChanged(StoreError):
     """Collections exist and were made with other settings than those asked for.
 

@@ -26,7 +26,7 @@ from chunkers import ids
 from stores.client import EmbeddedClient
 from stores.errors import StoreError
 from stores.inventory import alias_targets
-from stores.transport import send
+from stores.transport import confirm, send
 
 log = logging.getLogger(__name__)
 
@@ -92,8 +92,8 @@ class Leases:
         for name, schema in INDEXED.items():
             send(
                 f"index {collection}",
-                lambda name=name, schema=schema: self.client.create_payload_index(  # type: ignore[misc]
-                    collection, name, field_schema=schema, wait=True
+                lambda name=name, schema=schema: confirm(  # type: ignore[misc]
+                    self.client.create_payload_index(collection, name, field_schema=schema, wait=True)
                 ),
             )
         found = self._write(alias, collection)
@@ -141,8 +141,8 @@ class Leases:
             try:
                 send(
                     f"end the lease of {alias}",
-                    lambda collection=collection, mine=mine: self.client.delete(  # type: ignore[misc]
-                        collection, models.FilterSelector(filter=mine), wait=True
+                    lambda collection=collection, mine=mine: confirm(  # type: ignore[misc]
+                        self.client.delete(collection, models.FilterSelector(filter=mine), wait=True)
                     ),
                 )
             except StoreError as error:
@@ -175,7 +175,9 @@ class Leases:
         point = models.PointStruct(id=lease_id(alias), vector={}, payload=payload)
         send(
             f"take the lease of {alias}",
-            lambda: self.client.upsert(collection, points=[point], update_filter=models.Filter(should=free), wait=True),
+            lambda: confirm(
+                self.client.upsert(collection, points=[point], update_filter=models.Filter(should=free), wait=True)
+            ),
         )
         return self._read(alias, collection)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from qdrant_client import QdrantClient, models
 
 from stores import batches, payloads
-from stores.errors import StoreError
-from stores.transport import NotApplied, send
+from stores.batches import Batch
+from stores.errors import RequestTooLarge, StoreError
+from stores.transport import confirm, send
 
 _IDS = 1000  # ids in one request
 _WHOLE = 200  # points read with their vectors in one request
@@ -55,40 +56,53 @@ class Points:
         Raises:
             StoreError: also for a point that is larger than any request may be.
         """
+
+        def write(points: list[models.PointStruct]) -> None:
+            confirm(self.client.upsert(self.collection, points=points, wait=True))
+
         for batch in batches.point_batches(points):
-            if len(batch) == 1 and batches.point_bytes(batch[0]) > batches.LARGEST_POINT:
-                raise StoreError(
-                    f"a point of {batches.point_bytes(batch[0]):,} bytes is larger than any request may be"
-                )
-
-            def write(batch: list[models.PointStruct] = batch) -> None:
-                _confirm(self.client.upsert(self.collection, points=batch, wait=True))
-
-            send(f"write {len(batch)} points to {self.collection}", write)
+            self._send("write", batch, write)
 
     def overwrite_payloads(self, wanted: Mapping[str, dict[str, Any]]) -> None:
         """Writes payloads of points that are stored, and leaves their vectors."""
-        points = (payloads.point(id_, payload) for id_, payload in wanted.items())
-        for batch in batches.point_batches(points):
+
+        def overwrite(points: list[models.PointStruct]) -> None:
             operations = [
                 models.OverwritePayloadOperation(
                     overwrite_payload=models.SetPayload(payload=point.payload or {}, points=[point.id])
                 )
-                for point in batch
+                for point in points
             ]
+            for result in self.client.batch_update_points(self.collection, operations, wait=True):
+                confirm(result)
 
-            def overwrite(operations: list[Any] = operations) -> None:
-                for result in self.client.batch_update_points(self.collection, operations, wait=True):
-                    _confirm(result)
+        for batch in batches.point_batches(payloads.point(id_, payload) for id_, payload in wanted.items()):
+            self._send("update the payloads of", batch, overwrite)
 
-            send(f"update payloads of {self.collection}", overwrite)
+    def _send(self, doing: str, batch: Batch, write: Callable[[list[models.PointStruct]], None]) -> None:
+        """`write(batch.points)`, in halves as long as the server takes only smaller requests."""
+        first = batch.points[0]
+        if len(batch.points) == 1 and batch.bytes > batches.LARGEST_POINT:
+            raise StoreError(
+                f"{_place(first)}: a point of {batch.bytes:,} bytes is larger than any request may be (point {first.id})"
+            )
+        what = f"{doing} {len(batch.points)} points ({batch.bytes:,} bytes) in {self.collection}"
+        try:
+            send(what, lambda: write(batch.points))
+        except RequestTooLarge as error:
+            if len(batch.points) == 1:
+                raise StoreError(
+                    f"{_place(first)}: a point of {batch.bytes:,} bytes is larger than the server takes: {error}"
+                ) from error
+            for half in batch.halves():
+                self._send(doing, half, write)
 
     def delete(self, ids: Sequence[str | int]) -> None:
         """Deletes points and checks that they are gone."""
         for part in _parts(ids):
 
             def delete(part: list[Any] = part) -> None:
-                _confirm(self.client.delete(self.collection, models.PointIdsList(points=part), wait=True))
+                confirm(self.client.delete(self.collection, models.PointIdsList(points=part), wait=True))
 
             send(f"delete points of {self.collection}", delete)
         left = self.payloads(ids)
@@ -96,10 +110,10 @@ class Points:
             raise StoreError(f"{len(left)} points of {self.collection} are still there after they were deleted")
 
 
-def _confirm(result: models.UpdateResult | None) -> None:
-    """Raises NotApplied for a write that the server took but did not apply: `wait_timeout` comes with HTTP 200."""
-    if result is None or result.status != models.UpdateStatus.COMPLETED:
-        raise NotApplied(f"the write was taken but not applied ({result.status.value if result else 'no answer'})")
+def _place(point: models.PointStruct) -> str:
+    """The uri of the document that a point belongs to; of a point that names none, its id."""
+    payload = point.payload or {}
+    return str(payload.get("uri") or (payload.get("metadata") or {}).get("source") or point.id)
 
 
 def _parts(ids: Sequence[str | int], size: int = _IDS) -> Iterator[list[Any]]:

@@ -5,23 +5,34 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sqlite3
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
 import httpx
-from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
+from qdrant_client import models
+from qdrant_client.common.client_exceptions import QdrantException, ResourceExhaustedResponse
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from chunkers import retrying
 from chunkers.retrying import Verdict
-from stores.errors import StoreError
+from stores.errors import RequestTooLarge, StoreError
 
 T = TypeVar("T")
 
 _AGAIN = frozenset({408, 409, 429, 500, 502, 503, 504})
-_FATAL = frozenset({401, 403})
+# Refused whatever is asked, or, when tries run out, away or too busy for any other request too. A 500 may be about one point.
+_FATAL = frozenset({401, 403, 429, 502, 503, 504})
+# A server that asks for more is not waited for.
+LONGEST_WAIT = 120.0
+# Of a body over its limit Qdrant says so with 400; a proxy before it answers 413.
+_TOO_LARGE = re.compile(rb"payload.* (is larger than allowed|has exceeded limit)", re.IGNORECASE)
+# Any other 404 says that the collection, or Qdrant itself, is not there.
+_NO_POINT = b"No point with id"
+_NO_COLLECTION = re.compile(r"Collection \S+ not found")
 
 
 class NotApplied(RuntimeError):
@@ -31,18 +42,30 @@ class NotApplied(RuntimeError):
 def classify(error: BaseException) -> Verdict:
     """Whether the same call may succeed later, when, and whether anything else in this store would."""
     if isinstance(error, ResourceExhaustedResponse):
-        return Verdict(again=True, after=float(error.retry_after_s))
+        after = float(error.retry_after_s)
+        return Verdict(again=after <= LONGEST_WAIT, after=after, fatal=True)
+    if isinstance(error, QdrantException):
+        # A rate limit whose Retry-After is not in seconds.
+        return Verdict(again=True, fatal=True)
     if isinstance(error, UnexpectedResponse):
-        status = error.status_code or 0
-        return Verdict(again=status in _AGAIN, fatal=status in _FATAL)
+        return _answered(error.status_code or 0, error.content or b"")
     if isinstance(error, ResponseHandlingException):
         return Verdict(
             again=isinstance(error.source, httpx.TransportError), fatal=isinstance(error.source, httpx.TransportError)
         )
     if isinstance(error, NotApplied):
         return Verdict(again=True)
-    # Embedded: a full disk or a damaged file, which no later call mends.
-    return Verdict(again=False, fatal=isinstance(error, sqlite3.Error | OSError))
+    # Embedded: a full disk or a damaged file, which no later call mends, or a collection that somebody dropped.
+    gone = isinstance(error, ValueError) and _NO_COLLECTION.match(str(error)) is not None
+    return Verdict(again=False, fatal=gone or isinstance(error, sqlite3.Error | OSError))
+
+
+def _answered(status: int, content: bytes) -> Verdict:
+    if status == 413 or (status == 400 and _TOO_LARGE.search(content)):
+        return Verdict(again=False, smaller=True)
+    if status == 404:
+        return Verdict(again=False, fatal=_NO_POINT not in content)
+    return Verdict(again=status in _AGAIN, fatal=status in _FATAL)
 
 
 def send(what: str, call: Callable[[], T], *, attempts: int = 5, sleep: Callable[[float], None] = time.sleep) -> T:
@@ -55,6 +78,7 @@ def send(what: str, call: Callable[[], T], *, attempts: int = 5, sleep: Callable
         sleep: waits between tries.
 
     Raises:
+        RequestTooLarge: the server takes only smaller requests.
         StoreError: it did not succeed.
     """
     try:
@@ -64,7 +88,7 @@ def send(what: str, call: Callable[[], T], *, attempts: int = 5, sleep: Callable
     except (
         UnexpectedResponse,
         ResponseHandlingException,
-        ResourceExhaustedResponse,
+        QdrantException,
         NotApplied,
         ValueError,
         KeyError,
@@ -72,7 +96,15 @@ def send(what: str, call: Callable[[], T], *, attempts: int = 5, sleep: Callable
         OSError,
         sqlite3.Error,
     ) as error:
-        raise StoreError(f"{what}: {reason(error)}", fatal=classify(error).fatal) from error
+        verdict = classify(error)
+        kind = RequestTooLarge if verdict.smaller else StoreError
+        raise kind(f"{what}: {reason(error)}", fatal=verdict.fatal) from error
+
+
+def confirm(result: models.UpdateResult | None) -> None:
+    """Raises NotApplied for a write that the server took but did not apply: `wait_timeout` comes with HTTP 200."""
+    if result is None or result.status != models.UpdateStatus.COMPLETED:
+        raise NotApplied(f"the write was taken but not applied ({result.status.value if result else 'no answer'})")
 
 
 def reason(error: BaseException) -> str:
@@ -81,7 +113,10 @@ def reason(error: BaseException) -> str:
         body = (error.content or b"").decode("utf-8", "replace")[:300]
         return f"Qdrant answered {error.status_code} {error.reason_phrase}: {body}"
     if isinstance(error, ResponseHandlingException):
-        return f"no answer from Qdrant ({type(error.source).__name__}: {error.source})"
+        what = "no answer" if isinstance(error.source, httpx.TransportError) else "an answer that cannot be read"
+        return f"{what} from Qdrant ({type(error.source).__name__}: {error.source})"
     if isinstance(error, ResourceExhaustedResponse):
-        return "Qdrant is over its rate limit"
+        return f"Qdrant is over its rate limit and asks for a wait of {error.retry_after_s} seconds"
+    if isinstance(error, json.JSONDecodeError):
+        return f"an answer that cannot be read from Qdrant ({error})"
     return f"{type(error).__name__}: {error}" if not isinstance(error, NotApplied | ValueError) else str(error)

@@ -1,4 +1,6 @@
-"""A store for each test: embedded in a folder, and a server too when QDRANT_TEST_URL is set. Doubles for model and chunker."""
+"""A store for each test: embedded in a folder, over HTTP to a server of the tests' own (slow), and a real server too when
+QDRANT_TEST_URL is set. Doubles for model and chunker.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,28 @@ from chunkers import Chunked, Document
 from chunkers.assembly import make_chunks, make_parents
 from stores import Recipe, Target, Writer, connect, open_target
 from stores.names import parse_collection
+from stores.transport import send
 from tests.doubles import HashEmbedder
+from tests.qdrant_server import QdrantServer
 
 SERVER = os.environ.get("QDRANT_TEST_URL")
 
 
 @pytest.fixture(
-    params=["embedded", pytest.param("server", marks=pytest.mark.skipif(not SERVER, reason="QDRANT_TEST_URL"))]
+    params=[
+        "embedded",
+        pytest.param("loopback", marks=pytest.mark.slow),
+        pytest.param("server", marks=pytest.mark.skipif(not SERVER, reason="QDRANT_TEST_URL")),
+    ]
 )
-def client(request: pytest.FixtureRequest, tmp_path: Path, corpus: str) -> Iterator[QdrantClient]:
+def client(
+    request: pytest.FixtureRequest, tmp_path: Path, corpus: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[QdrantClient]:
+    if request.param == "loopback":
+        monkeypatch.setitem(send.__kwdefaults__, "sleep", lambda seconds: None)  # type: ignore[arg-type]
+        with QdrantServer() as server, server.client() as over_http:
+            yield over_http
+        return
     opened = connect(url=SERVER) if request.param == "server" else connect(path=tmp_path / "qdrant")
     yield opened
     for item in opened.get_collections().collections:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from qdrant_client import QdrantClient, models
 
@@ -40,7 +42,13 @@ def test_a_build_cut_off_before_its_indexes_gets_them_when_taken_up(
         with pytest.raises(Killed):
             open_target(client, corpus, "/docs", recipe())
     made: list[str] = []
-    monkeypatch.setattr(type(client), "create_payload_index", lambda self, name, field, **options: made.append(field))
+    index = client.create_payload_index
+
+    def recorded(self: QdrantClient, name: str, field: str, **options: Any) -> models.UpdateResult:
+        made.append(field)
+        return index(name, field, **options)
+
+    monkeypatch.setattr(type(client), "create_payload_index", recorded)
     target = open_target(client, corpus, "/docs", recipe())
     assert (target.collection, tuple(made)) == (f"{corpus}__recursive__1", INDEXED)
 

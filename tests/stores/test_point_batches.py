@@ -17,16 +17,17 @@ def point(size: int, dimensions: int = 0) -> models.PointStruct:
 @given(st.lists(st.integers(0, 3000).map(point), max_size=40), st.integers(1, 10), st.integers(100, 5000))
 def test_batches_keep_order_and_both_bounds(made: list[models.PointStruct], most: int, most_bytes: int) -> None:
     batches = list(point_batches(made, most, most_bytes))
-    assert [one for batch in batches for one in batch] == made
+    assert [one for batch in batches for one in batch.points] == made
     for batch in batches:
-        assert 1 <= len(batch) <= most
-        assert len(batch) == 1 or sum(map(point_bytes, batch)) <= most_bytes
+        assert batch.bytes == sum(map(point_bytes, batch.points))
+        assert 1 <= len(batch.points) <= most
+        assert len(batch.points) == 1 or batch.bytes <= most_bytes
 
 
 def test_a_hundred_large_payloads_take_several_requests_under_8_mb() -> None:
     batches = list(point_batches([point(500_000) for _ in range(100)]))
     assert len(batches) > 5
-    assert all(sum(map(point_bytes, batch)) <= 8_000_000 for batch in batches)
+    assert all(batch.bytes <= 8_000_000 for batch in batches)
 
 
 def test_the_estimate_is_near_the_size_of_the_json_and_not_below_it() -> None:
