@@ -96,10 +96,12 @@ class Leases:
                     self.client.create_payload_index(collection, name, field_schema=schema, wait=True)
                 ),
             )
+        # Noted first: where the answer is lost the lease may be taken all the same, and is to be let go of.
+        self._held[alias] = collection
         found = self._write(alias, collection)
         if found.get("holder") != self.run_id:
+            del self._held[alias]
             raise LeaseHeld(_told(alias, found), fatal=True)
-        self._held[alias] = collection
         if alias_targets(self.client).get(alias) != live:
             raise LeaseHeld(f"{alias} was moved by another run just now; run again", fatal=True)
         if self._thread is None and self.every:

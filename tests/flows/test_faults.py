@@ -227,8 +227,5 @@ def test_wherever_the_store_fails_the_next_run_ends_as_a_clean_one(
     assert number > begin + 1
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a lease that was taken while its answer was lost blocks its own process for 120 s"
-)
 def test_a_lease_whose_answer_was_lost_does_not_block_the_next_run(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     assert break_at(case, Breaks(monkeypatch, "upsert", applied=True, once=True), 0)
