@@ -18,7 +18,7 @@ from qdrant_client import models
 from stores import connect
 from tests.flows.kill_corpora import write
 from tests.flows.kill_scenario import REBUILT, SETTINGS, Scenario, same, same_points, some_kill
-from tests.flows.kill_server import Job
+from tests.flows.kill_server import Job, Kill
 from tests.flows.stored import Points, Stored, chunks_by_source, point_differences, read, same_vector
 
 
@@ -97,6 +97,23 @@ def update(scenario: Scenario, number: int) -> int:
     told = scenario.run(home, scenario.versions[last])
     same(read(home), scenario.clean[last], (where, last))
     return killed
+
+
+def sweep(scenario: Scenario, operation: str) -> int:
+    """An update is killed right after each of its operations of a name in turn; how many they are."""
+    number = 0
+    while True:
+        number += 1
+        home = scenario.copy("round")
+        kill = Kill(operation=operation, number=number, applied=True)
+        told = scenario.server.run(scenario.job(home, scenario.versions[1], kill=kill))
+        where = ("sweep", scenario.seed, kill)
+        assert not told.error, (where, told.error)
+        check_killed(scenario, home, [0, 1], where)
+        if not told.killed:
+            return number - 1
+        scenario.run(home, scenario.versions[1])
+        same(read(home), scenario.clean[1], where)
 
 
 def first_run(scenario: Scenario, number: int) -> int:
