@@ -147,11 +147,16 @@ CHANGES: list[Callable[[random.Random, Corpus, str], None]] = [
 
 
 def edited(rng: random.Random, corpus: Corpus) -> Corpus:
-    """The next version of a corpus: always something added, changed and deleted, and one to four other changes."""
+    """The next version of a corpus: always something added, changed, deleted and moved as it is, and one to four other changes."""
     made = dict(corpus)
     for change in [_add, _change, _delete, *rng.sample(CHANGES, rng.randint(1, 4))]:
         full = [uri for uri in sorted(made) if made[uri].strip()]
         change(rng, made, rng.choice(full))
+    # Last, so that nothing changes it again, and a text that is nowhere else, which a twin would stand in for.
+    texts = list(made.values()) + list(corpus.values())
+    still = [uri for uri in sorted(made) if corpus.get(uri) == made[uri] and texts.count(made[uri]) == 2]
+    for uri in [uri for uri in still if uri.endswith(".md")][:1]:
+        _move(rng, made, uri)
     return made
 
 

@@ -18,7 +18,7 @@ from qdrant_client import models
 from stores import connect
 from tests.flows.kill_corpora import write
 from tests.flows.kill_scenario import REBUILT, SETTINGS, Scenario, same, same_points, some_kill
-from tests.flows.kill_server import Job
+from tests.flows.kill_server import Job, Kill
 from tests.flows.stored import Points, Stored, chunks_by_source, point_differences, read, same_vector
 
 
@@ -97,6 +97,23 @@ def update(scenario: Scenario, number: int) -> int:
     told = scenario.run(home, scenario.versions[last])
     same(read(home), scenario.clean[last], (where, last))
     return killed
+
+
+def sweep(scenario: Scenario, operation: str) -> int:
+    """An update is killed right after each of its operations of a name in turn; how many they are."""
+    number = 0
+    while True:
+        number += 1
+        home = scenario.copy("round")
+        kill = Kill(operation=operation, number=number, applied=True)
+        told = scenario.server.run(scenario.job(home, scenario.versions[1], kill=kill))
+        where = ("sweep", scenario.seed, kill)
+        assert not told.error, (where, told.error)
+        check_killed(scenario, home, [0, 1], where)
+        if not told.killed:
+            return number - 1
+        scenario.run(home, scenario.versions[1])
+        same(read(home), scenario.clean[1], where)
 
 
 def first_run(scenario: Scenario, number: int) -> int:
@@ -227,7 +244,7 @@ def drop(made: Rebuild, number: int) -> int:
     names = tuple(sorted(scenario.clean[0].collections))
     job = Job("drop", str(home), names=names)
     uncut = scenario.finished(replace(job, home=str(scenario.copy("measured", made.home))))
-    kill = some_kill(rng, uncut)
+    kill = some_kill(rng, uncut, clock=False)
     where = ("drop", scenario.seed, number, kill)
     told = scenario.server.run(replace(job, kill=kill))
     assert not told.error, (where, told.error)
@@ -253,7 +270,7 @@ def rollback(made: Rebuild, number: int) -> int:
     home = scenario.copy("round", made.home)
     job = Job("rollback", str(home))
     uncut = scenario.finished(replace(job, home=str(scenario.copy("measured", made.home))))
-    kill = some_kill(rng, uncut)
+    kill = some_kill(rng, uncut, clock=False)
     where = ("rollback", scenario.seed, number, kill)
     told = scenario.server.run(replace(job, kill=kill))
     assert not told.error, (where, told.error)
