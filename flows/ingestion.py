@@ -322,5 +322,10 @@ class Ingestion:
             return "the listing of the source is incomplete"
         if own.missed:
             return f"{own.missed} documents of the live collection are gone from the source; --allow-deletes {own.missed} lets them go"
+        if own.left_behind > self.request.allow_deletes:
+            return (
+                f"{own.left_behind} parked documents have text in the live collection that it lacks; mend them, or "
+                f"--allow-deletes {own.left_behind} lets that text go"
+            )
         failed = len(own.report.failed) + len(self.report.unreadable)
         return f"{failed} documents failed" if failed else None

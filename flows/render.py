@@ -45,7 +45,7 @@ def ingest_report(console: Console, report: Report) -> None:
             )
     moved = max((own.moved for own in report.strategies.values()), default=0)
     if moved and not report.dry_run:
-        console.print(f"{moved} document{'s' if moved > 1 else ''} moved and kept the vectors.")
+        console.print(f"{moved} document{'s' if moved > 1 else ''} moved.")
     failures = report.failures()
     if failures:
         console.print(f"[bold red]Failed:[/bold red] {escape('; '.join(failures))}", soft_wrap=True)

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from qdrant_client import QdrantClient
 
@@ -14,7 +15,7 @@ from chunkers.ids import document_id
 from chunkers.models import RehearsedContextWriter, RehearsedEmbedder
 from flows.models import USES_VECTORS, Tools
 from flows.report import StrategyReport
-from stores import DocumentState, Outcome, Pending, Plan, Target, Writer, finish_target, read_states
+from stores import DocumentState, Outcome, Pending, Plan, Target, Writer, finish_target, read_states, with_chunks
 from stores.journal import STARTED, WRITING
 
 Planner = Callable[[Mapping[str, DocumentState]], Plan]
@@ -28,6 +29,7 @@ class StrategyRun:
         report: its counts.
         plan: what is to be done; empty before `make_plan`.
         missed: documents of the live collection that a rebuild does not find in the source, and may not let go.
+        left_behind: parked documents, which a rebuild leaves out, of which readers have text in the live collection.
         wanted: uris of the documents that are to be written.
         journal: states of the stored documents by id.
     """
@@ -40,7 +42,7 @@ class StrategyRun:
         self.journal: dict[str, DocumentState] = {}
         self._writer = Writer(client, target, tools.chunker, tools.embedder, run_id, self.journal)
         self.plan = Plan()
-        self.missed = 0
+        self.missed = self.left_behind = 0
         self.wanted: frozenset[str] = frozenset()
         self.report = StrategyReport(
             collection=target.collection,
@@ -62,17 +64,30 @@ class StrategyRun:
         """
         if self.target.exists:
             self.journal.update(read_states(self._client, self.target.collection))
-        self.plan = plan = planner(self.journal)
+        self.plan = planner(self.journal)
+        if live is not None:
+            self._heed(live, planner)
+        plan = self.plan
         self.wanted = frozenset(plan.wanted())
         self._writer.moves = {document_id(self.target.corpus, move.uri): move.state for move in plan.moved}
-        if live is not None:
-            self.missed = len(planner(read_states(self._client, live)).withheld)
         unchanged = set(plan.unchanged)
         self.report.documents = self.report.unchanged = len(unchanged)
         self.report.chunks = sum(state.chunks for state in self.journal.values() if state.uri in unchanged)
         self.report.parked = [(state.uri, state.reason) for state in plan.parked]
         if self._dry_run:
             self.report.planned = plan.as_names()
+
+    def _heed(self, live: str, planner: Planner) -> None:
+        """Lets the guards of a rebuild be those of the live collection: what that one no longer holds was let go of before."""
+        states = read_states(self._client, live)
+        self.missed = len(planner(states).withheld)
+        kept: list[DocumentState] = []
+        gone: list[DocumentState] = []
+        for state in self.plan.withheld:
+            (kept if self.missed and state.doc_id in states else gone).append(state)
+        self.plan = replace(self.plan, withheld=kept, vanished=[*self.plan.vanished, *gone])
+        parked = [state.doc_id for state in self.plan.parked if state.doc_id in states]
+        self.left_behind = len(with_chunks(self._client, live, parked))
 
     def blank(self) -> list[str]:
         """Uris of unchanged documents that hold nothing to chunk."""

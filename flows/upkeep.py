@@ -21,7 +21,7 @@ from flows.places import open_store
 from flows.request import Request
 from flows.running import PlainRunner, run
 from flows.settings import Settings, SettingsError
-from flows.sources import SourceError
+from flows.sources import SourceError, list_source
 from stores import (
     Contents,
     Finding,
@@ -121,12 +121,16 @@ def _verify(
     try:
         live = inventory.live(corpus, strategy)
         if live is None:
-            gone = f"{alias} points at no collection" + (
-                ": it was stored once and somebody dropped it" if strategy in inventory.lost(corpus) else ""
+            gone = f"there is no alias {alias}" + (
+                ", though a build is stored"
+                if inventory.builds(corpus, strategy)
+                else ", and no collection: it was stored once and somebody dropped it"
+                if strategy in inventory.lost(corpus)
+                else ""
             )
             root = inventory.roots()[corpus]
             return Verified(
-                corpus, strategy, None, error=f"{gone}; `quarry ingest {root} --strategy {strategy}` builds it"
+                corpus, strategy, None, error=f"{gone}; `quarry ingest {root} --strategy {strategy}` brings it back"
             )
         # What another run is writing at this moment would look like a fault.
         Leases(client, str(uuid.uuid4())).check(alias, live.name)
@@ -163,29 +167,27 @@ def _repair(
     settings: Settings,
 ) -> str | None:
     """Puts right what was found; why it could not be done for all, or None."""
-    repair = repair_of(contents, findings)
+    try:
+        # Before anything is touched: what the source does not hold could not be made again.
+        listing = list_source(live.root, home=settings.home)
+    except SourceError as error:
+        return f"nothing was repaired: {error}"
+    listed = frozenset(entry.uri for entry in listing.entries)
+    repair = repair_of(contents, findings, corpus=live.corpus, listed=listed, complete=listing.complete)
     points = Points(client, live.name)
     with Leases(client, str(uuid.uuid4())) as leases:
         leases.acquire(alias_name(live.corpus, live.strategy), live.name, live.name)
         points.upsert(row.as_point() for row in repair.rows)
         points.delete(repair.delete)
+    kept = f"no longer in {live.root}, so they cannot be made again and are left as they are: " if repair.kept else ""
+    kept += ", ".join(sorted(repair.kept)[:3]) + _more(repair.kept)
+    if not repair.rows:
+        return kept or None
     uris = frozenset(row.uri for row in repair.rows)
     request = Request(live.root, live.corpus, (live.strategy,), retry_parked=True, documents=uris)
     with Ingestion(request, settings.as_stored(live.recipe), Observer()) as ingestion, PlainRunner(1) as runner:
         report = run(ingestion, runner)
-        found = {entry.uri for entry in ingestion.listing.entries}
-        complete = ingestion.listing.complete
-    failures = report.failures()
-    gone = sorted(uris - found)
-    if complete and gone:
-        # What the journal never knew of and the source does not hold belongs to nothing. The rest is the next run's to delete.
-        strays = {row.uri: row for row in repair.rows if row.uri in repair.strays and row.uri in gone}
-        points.delete([id_ for row in strays.values() for id_ in row.ids])
-        points.delete([row.doc_id for row in strays.values()])
-        gone = [uri for uri in gone if uri not in strays]
-    if gone:
-        failures.append(f"no longer in {live.root}, so they cannot be made again: {', '.join(gone[:3])}" + _more(gone))
-    return "; ".join(failures) or None
+    return "; ".join([*report.failures(), *([kept] if kept else [])]) or None
 
 
 def _more(names: Sequence[str]) -> str:

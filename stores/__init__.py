@@ -14,7 +14,7 @@ from stores.errors import SettingsChanged, StoreError
 from stores.info import CollectionInfo, list_collections
 from stores.inventory import Inventory, Target, choose_target, read_inventory
 from stores.journal import DocumentState, JournalRow
-from stores.journal_io import read_journal, read_states
+from stores.journal_io import read_journal, read_states, with_chunks
 from stores.lease import LeaseHeld, Leases
 from stores.names import check_corpus, corpus_slug
 from stores.plan import Move, Plan, plan_documents
@@ -63,4 +63,5 @@ __all__ = [
     "read_states",
     "repair_of",
     "rollback",
+    "with_chunks",
 ]

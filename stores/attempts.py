@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from stores.errors import StoreError
-from stores.journal import DONE, FAILED, MOVING, STARTED, DocumentState, JournalRow
+from stores.journal import DONE, FAILED, LEAVING, MOVING, STARTED, DocumentState, JournalRow
 from stores.journal_io import read_rows
 from stores.points import Points
 
@@ -72,7 +72,11 @@ class Attempts:
             attempts = row.attempts if row.content_hash == document.content_hash else 0
             now = self._stamped(row, status=STARTED, content_hash=document.content_hash, attempts=attempts + 1)
             taken.append((document.doc_id, _InHand(before, now, rows.get(old_ids.get(document.doc_id, "")))))
-        moving = [self._stamped(one.old, status=MOVING) for _, one in taken if one.old]
+        moving = [
+            self._stamped(one.old, status=MOVING if one.old.status in (DONE, MOVING) else LEAVING)
+            for _, one in taken
+            if one.old
+        ]
         self._write([*(one.now for _, one in taken), *moving])
         self._hand.update(taken)
 

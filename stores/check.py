@@ -6,22 +6,29 @@ the same. Reading is here, too; the comparison itself is `compare`, and what wou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import uuid
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from qdrant_client import QdrantClient, models
 
+from chunkers import ids
 from chunkers.ids import text_hash
 from stores.journal import DONE, WRITING, JournalRow
 from stores.journal_io import count_kind, kind_filter, scroll
 from stores.lease import KIND as LEASE
+from stores.lease import lease_id
+from stores.names import alias_name, parse_collection
 
 MISSING, ORPHANED, CHILDLESS, PARENTLESS = "missing", "orphaned", "childless", "parentless"
-WRONG_COUNT, UNREADABLE = "wrong count", "unreadable"
-FINDINGS = (MISSING, ORPHANED, CHILDLESS, PARENTLESS, WRONG_COUNT, UNREADABLE)
+WRONG_COUNT, UNREADABLE, UNREPAIRED = "wrong count", "unreadable", "unrepaired"
+FINDINGS = (MISSING, ORPHANED, CHILDLESS, PARENTLESS, WRONG_COUNT, UNREADABLE, UNREPAIRED)
 
 NO_VECTOR = "it has no vector"
+# What the journal says of a document that is being repaired.
+DIFFERED = "its points differed from the journal"
 
 # Points read at once.
 _PAGE = 5_000
@@ -46,7 +53,7 @@ class Finding(NamedTuple):
 
 
 class StoredPoint(NamedTuple):
-    """A chunk or parent point without its text; `broken` says why it cannot be used."""
+    """A chunk or parent point without its text, its place in the document as code points; `broken` says why it cannot be used."""
 
     id: str
     kind: str
@@ -54,6 +61,7 @@ class StoredPoint(NamedTuple):
     source: str
     parent_id: str | None
     broken: str | None = None
+    span: tuple[int, int] = (0, 0)
 
 
 @dataclass
@@ -72,6 +80,18 @@ class Contents:
     strange: dict[str | int, str] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
 
+    def by_document(self) -> dict[str, list[StoredPoint]]:
+        """The points of each document, by the document's id."""
+        told: dict[str, list[StoredPoint]] = {}
+        for point in self.points.values():
+            told.setdefault(point.doc_id, []).append(point)
+        return told
+
+    def owners(self) -> dict[str | int, str]:
+        """The document that an id belongs to, by what the journal names, or because it is that of a journal row."""
+        told: dict[str | int, str] = {id_: row.doc_id for row in self.rows.values() for id_ in row.ids}
+        return {**told, **{point.doc_id: point.doc_id for point in self.points.values()}}
+
 
 def read_contents(client: QdrantClient, collection: str) -> Contents:
     """Reads a collection, without vectors. Texts are looked at and not kept.
@@ -80,9 +100,19 @@ def read_contents(client: QdrantClient, collection: str) -> Contents:
         StoreError: it cannot be read.
     """
     found = Contents()
+    parsed = parse_collection(collection)
+    lease = lease_id(alias_name(parsed.corpus, parsed.strategy)) if parsed else None
+    repeated: dict[tuple[str, str], list[str]] = {}
     for record in scroll(client, collection, "the points", None, True, _PAGE):
         # A number is no id that we give, and only as a number it can be deleted.
-        _sort_in(found, record.id if isinstance(record.id, int) else str(record.id), record.payload or {})
+        id_ = record.id if isinstance(record.id, int) else str(record.id)
+        payload = record.payload or {}
+        if id_ == lease and payload.get("kind") == LEASE:
+            continue
+        _sort_in(found, id_, payload)
+        if id_ in found.points and payload["kind"] == "parent":
+            _note_text(found.points[str(id_)], payload["text"], repeated)
+    _check_texts(found, repeated)
     chunks = kind_filter("chunk")
     # The unnamed vector has the empty name.
     bare = models.Filter(must=chunks.must, must_not=[models.HasVectorCondition(has_vector="")])
@@ -105,7 +135,7 @@ def _sort_in(found: Contents, id_: str | int, payload: Mapping[str, Any]) -> Non
         elif kind in ("chunk", "parent"):
             point = _stored(str(id_), kind, payload)
             found.points[point.id] = point
-        elif kind != LEASE:
+        else:
             found.strange[id_] = f"a point of the kind {kind!r}"
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         told = f"{error} is missing" if isinstance(error, KeyError) else str(error)
@@ -113,28 +143,62 @@ def _sort_in(found: Contents, id_: str | int, payload: Mapping[str, Any]) -> Non
 
 
 def _stored(id_: str, kind: str, payload: Mapping[str, Any]) -> StoredPoint:
-    place, text = payload["metadata"], payload["text"]
+    place, text, doc_id, parent = payload["metadata"], payload["text"], payload["doc_id"], payload.get("parent_id")
+    source, span = place["source"], (place["start_char"], place["end_char"])
+    if not _is_id(doc_id) or not (parent is None or _is_id(parent)):
+        raise ValueError("a document or parent is not named by an id of ours")
+    if not all(isinstance(one, str) for one in (text, source)) or not all(isinstance(one, int) for one in span):
+        raise ValueError("a field is of another type")
     broken = None
     if kind == "chunk":
         context = payload["context"]
         embedded = f"{context}\n\n{text}" if context else text
         if text_hash(embedded) != payload["embedding_hash"]:
             broken = "its text is not the one that was embedded"
-    return StoredPoint(id_, kind, payload["doc_id"], place["source"], payload.get("parent_id"), broken)
+    return StoredPoint(id_, kind, doc_id, source, parent, broken, span)
+
+
+def _is_id(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and str(uuid.UUID(value)) == value
+    except ValueError:
+        return False
+
+
+def _note_text(point: StoredPoint, text: str, repeated: dict[tuple[str, str], list[str]]) -> None:
+    """Keeps the text of a parent whose id is not that of the first such text in its document: a repeated text, or an altered one."""
+    if point.id != ids.parent_id(point.doc_id, text, 0):
+        repeated.setdefault((point.doc_id, text), []).append(point.id)
+
+
+def _check_texts(found: Contents, repeated: Mapping[tuple[str, str], Sequence[str]]) -> None:
+    """Marks the parents whose id is that of no repetition of their text."""
+    numbers = Counter(point.doc_id for point in found.points.values() if point.kind == "parent")
+    for (doc_id, text), own in repeated.items():
+        row = found.rows.get(doc_id)
+        most = max(numbers[doc_id], len(row.parent_ids) if row else 0)
+        right = {ids.parent_id(doc_id, text, number) for number in range(most)}
+        for id_ in own:
+            if id_ not in right:
+                found.points[id_] = found.points[id_]._replace(broken="its text is not the one that it was stored with")
 
 
 def compare(contents: Contents) -> list[Finding]:
     """What is not as it should be, by document."""
-    rows, points = contents.rows, contents.points
-    findings = [
-        Finding(UNREADABLE, _name(contents, id_), f"{told} ({id_})", _document_of(contents, id_), str(id_))
-        for id_, told in contents.strange.items()
-    ]
+    rows, points, owners = contents.rows, contents.points, contents.owners()
+    sources = {point.doc_id: point.source for point in points.values()}
+    findings = []
+    for id_, told in contents.strange.items():
+        doc_id = owners.get(id_)
+        name = rows[doc_id].uri if doc_id in rows else sources.get(doc_id or "", "unknown")
+        findings.append(Finding(UNREADABLE, name, f"{told} ({id_})", doc_id, str(id_)))
     for row in rows.values():
         if row.status != DONE:
+            if row.error == DIFFERED:
+                findings.append(Finding(UNREPAIRED, row.uri, f"{DIFFERED}, and still do", row.doc_id, None))
             continue
-        for kind, ids in (("chunk", row.chunk_ids), ("parent", row.parent_ids)):
-            for id_ in ids:
+        for kind, wanted in (("chunk", row.chunk_ids), ("parent", row.parent_ids)):
+            for id_ in wanted:
                 if id_ not in points:
                     if id_ not in contents.strange:
                         findings.append(Finding(MISSING, row.uri, f"{kind} {id_}", row.doc_id, id_))
@@ -151,10 +215,10 @@ def compare(contents: Contents) -> list[Finding]:
             findings.append(Finding(ORPHANED, *where))
         elif point.broken:
             findings.append(Finding(UNREADABLE, where[0], f"{told}: {point.broken}", point.doc_id, point.id))
-        if point.parent_id is not None:
-            parent = points.get(point.parent_id)
-            if parent is None or parent.kind != "parent":
-                findings.append(Finding(PARENTLESS, *where))
+        elif owner and point.source != owner.uri:
+            findings.append(Finding(UNREADABLE, owner.uri, f"{told}: it names {point.source}", point.doc_id, point.id))
+        if point.parent_id is not None and not _is_parent_of(points.get(point.parent_id), point):
+            findings.append(Finding(PARENTLESS, *where))
         if point.kind == "parent" and point.id not in mothers and (owner is None or owner.status == DONE):
             findings.append(Finding(CHILDLESS, *where))
     return sorted([*findings, *_wrong_counts(contents)], key=lambda one: (one.document, FINDINGS.index(one.kind)))
@@ -179,60 +243,72 @@ def _wrong_counts(contents: Contents) -> list[Finding]:
     ]
 
 
-def _document_of(contents: Contents, id_: str | int) -> str | None:
-    """The document that names a point which cannot be read, or whose journal row it is."""
-    if any(point.doc_id == id_ for point in contents.points.values()):
-        return str(id_)
-    return next((row.doc_id for row in contents.rows.values() if id_ in row.ids), None)
-
-
-def _name(contents: Contents, id_: str | int) -> str:
-    doc_id = _document_of(contents, id_)
-    if doc_id in contents.rows:
-        return contents.rows[doc_id].uri
-    return next((point.source for point in contents.points.values() if point.doc_id == doc_id), "unknown")
+def _is_parent_of(parent: StoredPoint | None, child: StoredPoint) -> bool:
+    """Whether `parent` is a parent of the same document that covers `child`."""
+    if parent is None or (parent.kind, parent.doc_id) != ("parent", child.doc_id):
+        return False
+    return parent.span[0] <= child.span[0] and child.span[1] <= parent.span[1]
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What puts a collection right: these points deleted, these rows written, and then the rows' documents ingested again.
+    """What puts a collection right: these rows written, these points deleted, and then the rows' documents ingested again.
 
     Attributes:
-        delete: points that belong to no document, or must be made anew because their vector is missing.
         rows: of the documents that something is wrong with, as begun and not done, with every id that they may have.
-        strays: ids by uri of documents that the journal did not know; they go if the source does not hold the document.
+        delete: points that belong to no document, or must be made anew because their vector is missing.
+        kept: uris of damaged documents that the source does not hold; they are left as they are.
     """
 
-    delete: list[str | int]
     rows: list[JournalRow]
-    strays: dict[str, tuple[str, ...]]
+    delete: list[str | int]
+    kept: list[str]
 
 
-def repair_of(contents: Contents, findings: Iterable[Finding]) -> Repair:
-    """What would put right what `compare` found."""
-    findings = list(findings)
-    delete: list[str | int] = [point.id for point in contents.points.values() if point.broken == NO_VECTOR]
-    rows, strays = [], {}
+def repair_of(
+    contents: Contents, findings: Iterable[Finding], *, corpus: str, listed: Collection[str], complete: bool
+) -> Repair:
+    """What would put right what `compare` found.
+
+    Args:
+        contents: of the collection.
+        findings: in it.
+        corpus: the corpus's name.
+        listed: uris that the source holds, from which documents can be made again.
+        complete: the source holds no others.
+    """
+    rows: list[JournalRow] = []
+    delete: list[str | int] = []
+    kept: dict[str, str] = {}
+    by_document, owners = contents.by_document(), contents.owners()
     for doc_id in dict.fromkeys(finding.doc_id for finding in findings if finding.doc_id):
-        row = contents.rows.get(doc_id)
-        own = [point for point in contents.points.values() if point.doc_id == doc_id]
+        row, own = contents.rows.get(doc_id), by_document.get(doc_id, [])
         if row is None and not own:
             continue
-        chunk_ids = [point.id for point in own if point.kind == "chunk"]
-        parent_ids = [point.id for point in own if point.kind == "parent"]
-        if row is None:
-            strays[own[0].source] = (*chunk_ids, *parent_ids)
-            row = JournalRow(doc_id, own[0].source, "", WRITING)
-        rows.append(
-            row.with_(
-                status=WRITING,
-                chunk_ids=tuple(dict.fromkeys([*row.chunk_ids, *chunk_ids])),
-                parent_ids=tuple(dict.fromkeys([*row.parent_ids, *parent_ids])),
-                attempts=0,
-                error="its points differed from the journal",
-            )
-        )
+        uri = row.uri if row else own[0].source
+        # What the journal never knew of belongs to nothing if the source does not hold it either.
+        if row is None and (doc_id != ids.document_id(corpus, uri) or (complete and uri not in listed)):
+            delete += [point.id for point in own]
+        elif uri not in listed:
+            kept[doc_id] = uri
+        else:
+            rows.append(_to_repair(row or JournalRow(doc_id, uri, "", WRITING), own))
+            delete += [point.id for point in own if point.broken == NO_VECTOR]
     # A row that cannot be read is written over where its document is known.
-    written = {row.doc_id for row in rows}
-    delete += [id_ for id_ in contents.strange if id_ not in written]
-    return Repair(delete, rows, strays)
+    safe = {row.doc_id for row in rows} | kept.keys()
+    delete += [id_ for id_ in contents.strange if id_ not in safe and owners.get(id_) not in kept]
+    return Repair(rows, delete, [*kept.values()])
+
+
+def _to_repair(row: JournalRow, own: Iterable[StoredPoint]) -> JournalRow:
+    """A row that names every point that its document may have."""
+    own = list(own)
+    chunk_ids = [point.id for point in own if point.kind == "chunk"]
+    parent_ids = [point.id for point in own if point.kind == "parent"]
+    return row.with_(
+        status=WRITING,
+        chunk_ids=tuple(dict.fromkeys([*row.chunk_ids, *chunk_ids])),
+        parent_ids=tuple(dict.fromkeys([*row.parent_ids, *parent_ids])),
+        attempts=0,
+        error=DIFFERED,
+    )

@@ -137,7 +137,6 @@ def finish_target(
                 f"the new collection {target.collection} is not complete ({lacking}), so {target.alias} stays with {present}; "
                 "run again to go on"
             )
-    _note(client, target.collection, live_at=_now())
     move_alias(client, target.alias, target.collection)
 
 
@@ -159,9 +158,12 @@ def _note(client: QdrantClient, collection: str, **metadata: Any) -> None:
 def move_alias(client: QdrantClient, alias: str, collection: str) -> None:
     """Points an alias at a collection, in one operation, so that readers see the one or the other.
 
+    The collection's metadata says when, for the way back; it says so first, since a crash may come between the two.
+
     Raises:
         StoreError: the store did not do it.
     """
+    _note(client, collection, live_at=datetime.now(UTC).isoformat(timespec="milliseconds"))
     move = models.CreateAliasOperation(create_alias=models.CreateAlias(collection_name=collection, alias_name=alias))
     send(f"point alias {alias} at {collection}", lambda: client.update_collection_aliases([move]))
 

@@ -83,12 +83,12 @@ class Inventory:
         return None
 
     def previous(self, corpus: str, strategy: str) -> StoredCollection | None:
-        """The newest build before the live one that readers have used; None without one."""
+        """Of the builds before the live one, that which readers used last; None without one."""
         live = self.live(corpus, strategy)
         older = [
             found for found in self.builds(corpus, strategy) if live and found.build < live.build and found.live_at
         ]
-        return older[-1] if older else None
+        return max(older, key=lambda found: (found.live_at or "", found.build), default=None)
 
     def strategies(self, corpus: str) -> list[str]:
         """Strategies of a corpus that have an alias."""

@@ -14,8 +14,9 @@ from qdrant_client import models
 
 from stores.payloads import clean
 
-# `moving`: the document is at another uri now; its points go as soon as they are stored under the new one.
-DONE, STARTED, WRITING, FAILED, MOVING = "done", "started", "writing", "failed", "moving"
+# `moving`: the document is at another uri now; its points go as soon as they are stored under the new one. `leaving`: the same, of
+# points that are not, or not all, made from the content that moved, since the last try at this uri did not end well.
+DONE, STARTED, WRITING, FAILED, MOVING, LEAVING = "done", "started", "writing", "failed", "moving", "leaving"
 
 # A document that failed, or killed its run, so many times is parked: not tried again until its content changes.
 MOST_ATTEMPTS = 3
@@ -42,7 +43,7 @@ class DocumentState:
     @property
     def parked(self) -> bool:
         """It was tried in vain as often as it may be."""
-        return self.status not in (DONE, MOVING) and self.attempts >= MOST_ATTEMPTS
+        return self.status not in (DONE, MOVING, LEAVING) and self.attempts >= MOST_ATTEMPTS
 
     @property
     def finished(self) -> bool:
@@ -76,7 +77,8 @@ class JournalRow:
     Attributes:
         doc_id, uri: which document.
         content_hash: SHA-256 of the bytes that the stored points were made from (of those being written, while not `done`).
-        status: `done`, `started` (nothing of this attempt is stored yet), `writing`, `failed`, or `moving`.
+        status: `done`, `started` (nothing of this attempt is stored yet), `writing`, `failed`, `moving` or
+            `leaving`.
         chunk_ids, parent_ids: ids of all points that are stored, or may be.
         attempts: tries since the last success or change of content.
         error: why the last try failed, or None.

@@ -100,6 +100,24 @@ def read_rows(client: QdrantClient, collection: str, doc_ids: Sequence[str]) -> 
     return rows
 
 
+def with_chunks(client: QdrantClient, collection: str, doc_ids: Sequence[str]) -> list[str]:
+    """Those of some documents of which a chunk is stored. A row that is not `done` may name points that are not there.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    found = []
+    for row in read_rows(client, collection, doc_ids).values():
+        named = models.Filter(must=[models.HasIdCondition(has_id=[*row.chunk_ids])])
+        answer = send(
+            f"count points of {collection}",
+            lambda named=named: client.count(collection, count_filter=named, exact=True),  # type: ignore[misc]
+        )
+        if row.chunk_ids and answer.count:
+            found.append(row.doc_id)
+    return found
+
+
 def _parsed(collection: str, point: models.Record, parse: Callable[[dict[str, Any]], T]) -> T:
     try:
         return parse(point.payload or {})

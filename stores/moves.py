@@ -14,7 +14,7 @@ from typing import Any
 from qdrant_client import models
 
 from chunkers import Document, ids
-from stores.journal import JournalRow
+from stores.journal import DONE, MOVING, JournalRow
 from stores.payloads import clean
 from stores.plan import suffix
 
@@ -37,7 +37,9 @@ def relocate(document: Document, old: JournalRow, records: Mapping[str, models.R
         records: stored points of that place by id, with payloads and vectors.
         stamp: time of this ingestion.
     """
-    if suffix(document.uri) != suffix(old.uri) or document.content_hash != old.content_hash:
+    if old.status not in (DONE, MOVING) or document.content_hash != old.content_hash:
+        return None
+    if suffix(document.uri) != suffix(old.uri):
         return None
     try:
         parents = _renamed(old.parent_ids, records, document, ids.parent_id, stamp)

@@ -2,7 +2,8 @@
 
 Content decides, never time stamps. Deletions are the dangerous half: a document that is not listed has vanished only if the listing
 was complete and covered the corpus, and many vanished at once look like a disk that is not mounted, so they are withheld until the
-run is told to go ahead. A document that vanished while its content turned up under another uri has moved; no guard counts it.
+run is told to go ahead. A document that vanished while its content turned up under another uri has moved, and one whose content is
+stored under another uri is no loss; no guard counts them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from chunkers import ids
-from stores.journal import DONE, MOVING, DocumentState
+from stores.journal import DONE, DocumentState
 
 # More vanished documents than both of these are not believed.
 MOST_VANISHED = 10
@@ -115,7 +116,7 @@ def plan_documents(
     gone = sorted((state for doc_id, state in journal.items() if doc_id not in listed), key=lambda state: state.uri)
     if complete:
         gone, left_over = _without_moved(plan, gone, listing)
-        # What a move that was cut off left under the old uri is no loss to anybody.
+        # What is stored under another uri, too, is no loss to anybody.
         plan.vanished.extend(left_over)
     too_many = len(gone) > MOST_VANISHED and len(gone) > MOST_VANISHED_SHARE * len(journal)
     suspicious = not complete or not listing or too_many
@@ -127,7 +128,7 @@ def plan_documents(
 def _without_moved(
     plan: Plan, gone: Iterable[DocumentState], listing: Mapping[str, str | None]
 ) -> tuple[list[DocumentState], list[DocumentState]]:
-    """Takes the moved documents from `plan`'s other lists; the rest of `gone`, and those of which a move left something behind."""
+    """Takes the moved documents from `plan`'s other lists; the rest of `gone`, and those whose content is stored elsewhere, too."""
     arrived: dict[str | None, list[str]] = {}
     for uri in sorted([*plan.new, *plan.changed, *plan.unfinished]):
         arrived.setdefault(listing[uri], []).append(uri)
@@ -137,16 +138,16 @@ def _without_moved(
     moved = set()
     for state in gone:
         places = arrived.get(state.content_hash)
-        if state.status in (DONE, MOVING) and places:
+        if places:
             # The same kind of file first: only then its chunks are the same too.
             uri = min(places, key=lambda place: (suffix(place) != suffix(state.uri), place))
             places.remove(uri)
             moved.add(uri)
             plan.moved.append(Move(state, uri))
-        elif state.status == MOVING and state.content_hash in stored:
+        elif state.content_hash in stored:
             left_over.append(state)
-        elif state.status == MOVING and state.content_hash in waiting:
-            # Readers have its text from there until it is stored at the new place.
+        elif state.content_hash in waiting:
+            # Readers have what is stored there until its content is stored at the new place.
             continue
         else:
             rest.append(state)

@@ -72,7 +72,8 @@ class Work:
     """One document on its way.
 
     Attributes:
-        doc_id: which.
+        doc_id, content_hash: which, and SHA-256 of the bytes that its points are made from. They may be others than were planned with,
+            since a file can change in between.
         row: the journal's row of it; None where nothing is stored.
         old: the row of the place that it moved from.
         wanted: its points as they shall be.
@@ -80,6 +81,7 @@ class Work:
     """
 
     doc_id: str
+    content_hash: str
     row: JournalRow | None
     old: JournalRow | None
     wanted: Wanted
@@ -90,6 +92,7 @@ class Work:
         chunk_ids, parent_ids = (self.row.chunk_ids, self.row.parent_ids) if self.row else ((), ())
         return {
             "status": WRITING,
+            "content_hash": self.content_hash,
             "chunk_ids": tuple(dict.fromkeys([*chunk_ids, *self.wanted.chunks])),
             "parent_ids": tuple(dict.fromkeys([*parent_ids, *self.wanted.parents])),
         }
@@ -98,6 +101,7 @@ class Work:
         """What the journal says in the end."""
         return {
             "status": DONE,
+            "content_hash": self.content_hash,
             "chunk_ids": tuple(self.wanted.chunks),
             "parent_ids": tuple(self.wanted.parents),
             "attempts": 0,
@@ -151,7 +155,8 @@ def prepare(
     for document in documents:
         own = wanted[document.id]
         todo = changes(rows[document.id].ids if document.id in rows else (), own.chunks, own.parents, stored)
-        works.append(Work(document.id, rows.get(document.id), olds.get(document.id), own, todo))
+        row, old = rows.get(document.id), olds.get(document.id)
+        works.append(Work(document.id, document.content_hash, row, old, own, todo))
     return works
 
 

@@ -1,7 +1,8 @@
 """Models that ask only once: an `Embedder` and a `ContextWriter` in front of another, with the cache file in between.
 
 A vector's key is model, dimensions and text; a context's is model, prompt version and the whole request. Equal texts of one call are
-sent once. Answers are kept in groups as they come, so a call that fails half way has not lost what it already got.
+sent once, and so are those of several threads: one asks, the others wait for its answer. Answers are kept in groups as they come, so a
+call that fails half way has not lost what it already got.
 """
 
 from __future__ import annotations
@@ -93,21 +94,37 @@ class CachedEmbedder(_Counters):
         dimensions = self.dimensions
         keys = [vector_key(self.name, dimensions, text) for text in texts]
         text_of = dict(zip(keys, texts, strict=True))
-        known = {
-            key: vector for key, vector in self._cache.get_vectors(text_of).items() if _is_unit(vector, dimensions)
-        }
-        missing = [key for key in text_of if key not in known]
-        self._count(cached=len(texts) - len(missing))
-        for group in groups(missing, text_of):
+        self._count(cached=len(texts) - len(text_of))
+        known: dict[bytes, NDArray[np.float32]] = {}
+        wanted = [*text_of]
+        while wanted:
+            # Claimed first and looked for then, so that no other thread can answer a key between the two.
+            mine, others = self._cache.claims.take(wanted)
+            try:
+                known |= self._answers(mine, text_of)
+            finally:
+                self._cache.claims.release(mine)
+            for released in others.values():
+                released.wait()
+            # Mostly found in the cache now; asked for here if the other thread failed.
+            wanted = [*others]
+        result = np.empty((len(texts), dimensions), dtype=np.float32)
+        for row, key in enumerate(keys):
+            result[row] = known[key]
+        return result
+
+    def _answers(self, keys: Sequence[bytes], text_of: dict[bytes, str]) -> dict[bytes, NDArray[np.float32]]:
+        """The vectors of `keys`, from the cache or the model."""
+        found = self._cache.get_vectors(keys)
+        known = {key: vector for key, vector in found.items() if _is_unit(vector, self.dimensions)}
+        self._count(cached=len(known))
+        for group in groups([key for key in keys if key not in known], text_of):
             vectors = self._embedder.embed([text_of[key] for key in group])
             fresh = dict(zip(group, vectors, strict=True))
             self._count(sent=len(group))
             self._cache.put_vectors(fresh)
             known |= fresh
-        result = np.empty((len(texts), dimensions), dtype=np.float32)
-        for row, key in enumerate(keys):
-            result[row] = known[key]
-        return result
+        return known
 
 
 class CachedContextWriter(_Counters):

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chunkers.errors import SettingError
+from chunkers.models.claims import Claims
 
 T = TypeVar("T")
 
@@ -50,6 +51,9 @@ class ModelCache:
         read_only: what is in the file can be read, and nothing is changed: no file is made, and a damaged one is left where it is. What is
             put is not kept.
 
+    Attributes:
+        claims: on keys that are being asked for.
+
     Raises:
         SettingError: no file can be made there.
         OSError: the disk is full, or fails.
@@ -59,6 +63,7 @@ class ModelCache:
         self.path = Path(path)
         self._read_only = read_only
         self._lock = threading.Lock()
+        self.claims = Claims()
         try:
             if read_only:
                 self._connection = self._read()

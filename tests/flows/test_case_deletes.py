@@ -134,3 +134,39 @@ def test_a_number_of_deletes_that_is_allowed_is_a_ceiling(source: Path) -> None:
     assert len(uris("docs__recursive")) == 33
     assert ingest(source, "recursive", allow_deletes=20).withheld == 0
     assert len(uris("docs__recursive")) == 13
+
+
+def test_what_was_deleted_with_approval_does_not_come_back_with_a_rebuild(source: Path) -> None:
+    for number in range(30):
+        (source / f"{number}.md").write_text(f"It is about {number}.")
+    ingest(source, "recursive")
+    ingest(source, "recursive", rebuild=True)
+    assert quarry("rollback").exit_code == 0
+    for number in range(20):
+        (source / f"{number}.md").unlink()
+    assert ingest(source, "recursive", allow_deletes=20).exit_status == 0
+    # The build that was left is gone on with; it still holds them all.
+    report = ingest(source, "recursive", rebuild=True)
+    assert (report.exit_status, report.withheld) == (0, 0)
+    assert alias_of("docs__recursive") == "docs__recursive__2"
+    assert len(uris("docs__recursive")) == 13
+
+
+def test_a_build_that_holds_what_is_gone_from_the_source_waits_for_approval(source: Path) -> None:
+    for number in range(30):
+        (source / f"{number}.md").write_text(f"It is about {number}.")
+    ingest(source, "recursive")
+    ingest(source, "recursive", rebuild=True)
+    quarry("rollback")
+    for number in range(20):
+        (source / f"{number}.md").unlink()
+    report = ingest(source, "recursive", rebuild=True)
+    assert (report.exit_status, report.withheld) == (1, 20)
+    assert alias_of("docs__recursive") == "docs__recursive__1"
+    assert ingest(source, "recursive", rebuild=True, allow_deletes=20).exit_status == 0
+    assert len(uris("docs__recursive")) == 13
+
+
+def alias_of(alias: str) -> str:
+    with connect() as client:
+        return alias_targets(client)[alias]

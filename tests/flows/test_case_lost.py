@@ -148,3 +148,24 @@ def test_every_failure_is_seen_by_a_program_and_by_a_person(source: Path, picky:
     result = quarry("ingest", source, "--plain", "--strategy", "recursive")
     assert result.exit_code == 1
     assert "guide.md: no vector" in result.stdout
+
+
+def test_a_file_that_changes_after_the_plan_is_stored_as_what_was_read(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, other = "# Guide\n\nAs planned.\n", "# Guide\n\nAs it was for a moment.\n"
+    (source / "guide.md").write_text(old)
+    plan = Ingestion.plan
+
+    def planned(self: Ingestion) -> None:
+        plan(self)
+        (source / "guide.md").write_text(other)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ingestion, "plan", planned)
+        ingest(source, "recursive")
+    assert other.strip() in {row["text"] for row in of_kind("docs__recursive", "chunk")}
+    (source / "guide.md").write_text(old)
+    assert ingest(source, "recursive").strategies["recursive"].unchanged == 2
+    texts = {row["text"] for row in of_kind("docs__recursive", "chunk")}
+    assert (old.strip() in texts, other.strip() in texts) == (True, False)

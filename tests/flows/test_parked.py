@@ -62,10 +62,10 @@ def test_a_file_that_never_can_be_read_is_parked_too(source: Path) -> None:
     assert [document for document, _ in report.strategies["recursive"].parked] == ["binary.md"]
 
 
-def test_a_rebuild_is_not_held_up_by_a_parked_document(source: Path, picky: HashEmbedder, tmp_path: Path) -> None:
-    ingest(source, "recursive")
-    (tmp_path / "home" / "cache.sqlite").unlink()
+def test_a_rebuild_is_not_held_up_by_a_parked_document(source: Path, picky: HashEmbedder) -> None:
     picky.refused = "pump"
+    for _ in range(4):
+        ingest(source, "recursive")
     for _ in range(3):
         assert ingest(source, "recursive", rebuild=True).exit_status == 1
     with connect() as client:
@@ -73,3 +73,44 @@ def test_a_rebuild_is_not_held_up_by_a_parked_document(source: Path, picky: Hash
     assert ingest(source, "recursive", rebuild=True).exit_status == 0
     with connect() as client:
         assert alias_targets(client) == {"docs__recursive": "docs__recursive__2"}
+
+
+def test_a_rebuild_takes_the_text_of_a_parked_document_from_readers_only_when_told_so(
+    source: Path, picky: HashEmbedder, tmp_path: Path
+) -> None:
+    ingest(source, "recursive")
+    (tmp_path / "home" / "cache.sqlite").unlink()
+    picky.refused = "pump"
+    for _ in range(3):
+        ingest(source, "recursive", rebuild=True)
+    held = ingest(source, "recursive", rebuild=True)
+    assert held.exit_status == 1
+    assert "1 parked documents have text in the live collection" in (held.strategies["recursive"].error or "")
+    with connect() as client:
+        assert alias_targets(client) == {"docs__recursive": "docs__recursive__1"}
+    assert ingest(source, "recursive", rebuild=True, allow_deletes=1).exit_status == 0
+    with connect() as client:
+        assert alias_targets(client) == {"docs__recursive": "docs__recursive__2"}
+
+
+def test_a_parked_document_that_is_renamed_keeps_its_text_until_it_is_stored_there(
+    source: Path, picky: HashEmbedder
+) -> None:
+    def texts() -> str:
+        return " ".join(row["text"] for row in of_kind("docs__recursive", "chunk"))
+
+    ingest(source, "recursive")
+    picky.refused = "poison"
+    (source / "guide.md").write_text("# Guide\n\nThis is poison.")
+    for _ in range(4):
+        ingest(source, "recursive")
+    (source / "guide.md").rename(source / "manual.md")
+    for _ in range(4):
+        ingest(source, "recursive")
+        assert "The pump starts at dawn." in texts()
+    picky.refused = ""
+    assert ingest(source, "recursive", retry_parked=True).exit_status == 0
+    assert "This is poison." in texts()
+    ingest(source, "recursive")
+    assert "The pump starts at dawn." not in texts()
+    assert {row["uri"] for row in of_kind("docs__recursive", "document")} == {"manual.md", "notes/tea.md", "log.txt"}

@@ -8,6 +8,8 @@ import pytest
 from qdrant_client import models
 
 from chunkers import STRATEGIES
+from flows.settings import Settings
+from flows.upkeep import verify_corpora
 from stores import connect
 from tests.doubles import HashEmbedder
 from tests.flows.conftest import TEXTS, ingest, quarry, told
@@ -80,8 +82,9 @@ def test_points_that_no_document_has_are_deleted(source: Path) -> None:
     ingest(source, "recursive")
     clean = points("docs__recursive")
     with connect() as client:
+        place = {"source": "gone.md", "start_char": 0, "end_char": 5}
         payload = {"kind": "chunk", "doc_id": "00000000-0000-4000-8000-00000000000d", "text": "stray"}
-        payload |= {"context": None, "parent_id": None, "embedding_hash": "h", "metadata": {"source": "gone.md"}}
+        payload |= {"context": None, "parent_id": None, "embedding_hash": "h", "metadata": place}
         stray = models.PointStruct(id="00000000-0000-4000-8000-000000000001", vector=[1.0] * 256, payload=payload)
         client.upsert("docs__recursive", [stray])
     (own,) = told("verify", status=1)["collections"]
@@ -150,3 +153,42 @@ def test_an_unknown_strategy_is_bad_usage(source: Path) -> None:
     for command in ("verify", "rollback"):
         result = quarry(command, "--strategy", "recursiv")
         assert (result.exit_code, "one of fixed_size" in result.stderr) == (2, True)
+
+
+def test_a_repair_that_cannot_be_done_changes_nothing_and_hides_nothing(source: Path, tmp_path: Path) -> None:
+    ingest(source, "recursive")
+    lose("docs__recursive", "chunk", "guide.md")
+    damaged = points("docs__recursive")
+    source.rename(tmp_path / "away")
+    (own,) = told("verify", "--repair", status=1)["collections"]
+    assert "nothing was repaired" in own["error"]
+    (tmp_path / "away").rename(source)
+    (source / "guide.md").rename(tmp_path / "guide.md")
+    (own,) = told("verify", "--repair", status=1)["collections"]
+    assert "no longer in" in own["error"]
+    assert "guide.md" in own["error"]
+    assert points("docs__recursive") == damaged
+    assert told("verify", status=1)["sound"] is False
+    (tmp_path / "guide.md").rename(source / "guide.md")
+    assert told("verify", "--repair")["sound"] is True
+
+
+def test_a_repair_that_was_cut_off_is_still_to_be_done(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ingest(source, "recursive")
+    clean = points("docs__recursive")
+    lose("docs__recursive", "chunk", "guide.md")
+
+    class Killed(BaseException):
+        pass
+
+    def killed(*arguments: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr("flows.upkeep.run", killed)
+        with pytest.raises(Killed):
+            verify_corpora(Settings.load(), None, [], repair=True, say=lambda line: None)
+    (own,) = told("verify", status=1)["collections"]
+    assert [row["kind"] for row in own["findings"]] == ["unrepaired"]
+    assert told("verify", "--repair")["sound"] is True
+    assert points("docs__recursive") == clean

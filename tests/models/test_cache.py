@@ -355,6 +355,50 @@ def test_a_disk_that_is_full_is_no_fault_of_the_settings(tmp_path: Path, monkeyp
     assert not isinstance(told.value, SettingError)
 
 
+def test_a_text_that_another_thread_asks_for_is_waited_for(cache: ModelCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, waiting = threading.Event(), threading.Event()
+    take = cache.claims.take
+
+    def watched(keys: list[bytes]) -> object:
+        mine, others = take(keys)
+        if others:
+            waiting.set()
+        return mine, others
+
+    class Slow(CountingEmbedder):
+        def embed(self, texts: Sequence[str]) -> Vectors:
+            asked.set()
+            assert waiting.wait(timeout=60)
+            return super().embed(texts)
+
+    monkeypatch.setattr(cache.claims, "take", watched)
+    first, second = CachedEmbedder(Slow(), cache), CachedEmbedder(CountingEmbedder(), cache)
+    with ThreadPoolExecutor(1) as other:
+        early = other.submit(first.embed, ["one", "two"])
+        assert asked.wait(timeout=60)
+        late = second.embed(["two", "three"])
+        assert (early.result()[1] == late[0]).all()
+    assert (first.sent, first.cached, second.sent, second.cached) == (2, 0, 1, 1)
+
+
+def test_a_text_that_another_thread_asked_for_in_vain_is_asked_for_again(cache: ModelCache) -> None:
+    asked, go = threading.Event(), threading.Event()
+
+    class Failing(CountingEmbedder):
+        def embed(self, texts: Sequence[str]) -> Vectors:
+            asked.set()
+            assert go.wait(timeout=60)
+            raise ModelError("no")
+
+    with ThreadPoolExecutor(2) as threads:
+        early = threads.submit(CachedEmbedder(Failing(), cache).embed, ["one"])
+        assert asked.wait(timeout=60)
+        late = threads.submit(CachedEmbedder(CountingEmbedder(), cache).embed, ["one"])
+        go.set()
+        assert late.result().shape == (1, 4)
+        assert isinstance(early.exception(), ModelError)
+
+
 def test_threads_share_one_cache(cache: ModelCache) -> None:
     inner = CountingEmbedder()
     start = threading.Barrier(8)

@@ -63,6 +63,17 @@ def test_there_is_a_way_back_for_every_build_that_readers_used(client: QdrantCli
         rollback(client, corpus, [], leases(client))
 
 
+def test_the_way_back_leads_to_what_readers_used_last(client: QdrantClient, corpus: str) -> None:
+    first, _ = build(client, corpus, "one"), build(client, corpus, "two")
+    with leases(client) as own:
+        rollback(client, corpus, [], own)
+    third = open_target(client, corpus, "/docs", recipe(dimensions=16), rebuild=True)
+    finish_target(client, third)
+    with leases(client) as own:
+        (step,) = rollback(client, corpus, [], own)
+    assert (step.left, step.collection) == (third.collection, first.collection)
+
+
 def test_a_build_that_no_reader_has_used_is_no_way_back(client: QdrantClient, corpus: str) -> None:
     build(client, corpus, "one")
     open_target(client, corpus, "/docs", recipe(dimensions=16), rebuild=True)

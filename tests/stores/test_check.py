@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from qdrant_client import QdrantClient, models
 
-from stores import Contents, Target, Writer, compare, read_contents, read_journal, repair_of
+from chunkers.ids import document_id
+from stores import Contents, Repair, Target, Writer, compare, read_contents, read_journal, repair_of
 from stores.check import NO_VECTOR, StoredPoint
 from stores.journal import DONE, FAILED, STARTED, WRITING, JournalRow
 from tests.doubles import HashEmbedder
@@ -67,6 +68,11 @@ SOUND = [row("d", "c1 c2", "p")], [chunk("c1", "d", "p"), chunk("c2", "d", "p"),
             for status in (STARTED, WRITING, FAILED)
         ),
         (contents([row("d", "", "p", WRITING)], [parent("p", "d")]), []),
+        (
+            contents([row("d", "c1", "p")], [chunk("c1", "d", "p")._replace(span=(0, 9)), parent("p", "d")]),
+            [("parentless", "d.md")],  # its parent is another one
+        ),
+        (contents([row("d", "c1")], [chunk("c1", "d")._replace(source="e.md")]), [("unreadable", "d.md")]),
         (contents([row("d", "c1", status=WRITING)], [chunk("c1", "d"), chunk("c2", "d")]), [("orphaned", "d.md")]),
         (contents([row("d", "c1", "p", WRITING)], [chunk("c1", "d", "p")]), [("parentless", "d.md")]),
     ],
@@ -75,32 +81,67 @@ def test_what_differs_between_journal_and_points(held: Contents, found: list[tup
     assert sorted((one.kind, one.document) for one in compare(held)) == sorted(found)
 
 
+def repaired(held: Contents, listed: str = "d.md e.md", complete: bool = True) -> Repair:
+    return repair_of(held, compare(held), corpus="c", listed=listed.split(), complete=complete)
+
+
 def test_a_repair_names_every_point_that_a_damaged_document_may_have() -> None:
     held = contents([row("d", "c1 c2"), row("e", "c9")], [chunk("c1", "d"), chunk("c3", "d"), chunk("c9", "e")])
-    repair = repair_of(held, compare(held))
+    repair = repaired(held)
     (damaged,) = repair.rows
     assert (damaged.doc_id, damaged.status, damaged.chunk_ids) == ("d", WRITING, ("c1", "c2", "c3"))
-    assert (repair.delete, repair.strays) == ([], {})
+    assert (repair.delete, repair.kept) == ([], [])
+
+
+def test_a_document_that_is_marked_for_repair_differs_until_it_is_done() -> None:
+    held = contents([row("d", "c1 c2")], [chunk("c1", "d")])
+    marked = repaired(held).rows
+    assert [one.kind for one in compare(contents(marked, [chunk("c1", "d")]))] == ["unrepaired"]
+    started = [one.with_(status=STARTED) for one in marked]
+    assert repaired(contents(started, [chunk("c1", "d")])).rows == marked
+
+
+def test_what_the_source_does_not_hold_is_left_as_it_is() -> None:
+    held = contents(
+        [row("d", "c1 c2 c3")], [chunk("c1", "d", broken=NO_VECTOR)], {"c2": "a chunk: 'text' is missing", "x": "odd"}
+    )
+    repair = repaired(held, listed="e.md")
+    assert (repair.rows, repair.delete, repair.kept) == ([], ["x"], ["d.md"])
 
 
 def test_a_repair_deletes_what_has_no_vector_and_what_is_no_point_of_ours() -> None:
     held = contents([row("d", "c1")], [chunk("c1", "d", broken=NO_VECTOR)], {"x": "a point of the kind None"})
-    repair = repair_of(held, compare(held))
+    repair = repaired(held)
     assert sorted(repair.delete) == ["c1", "x"]
     assert [one.doc_id for one in repair.rows] == ["d"]
 
 
-def test_points_of_a_document_without_a_row_get_one() -> None:
-    held = contents([], [chunk("c1", "e", "p"), parent("p", "e")])
-    repair = repair_of(held, compare(held))
-    (made,) = repair.rows
-    assert (made.uri, made.status, made.content_hash, made.ids) == ("e.md", WRITING, "", ("c1", "p"))
-    assert repair.strays == {"e.md": ("c1", "p")}
+@pytest.mark.parametrize(
+    ("doc_id", "listed", "complete", "outcome"),
+    [
+        (document_id("c", "e.md"), "e.md", True, "row"),
+        (document_id("c", "e.md"), "d.md", True, "deleted"),
+        (document_id("c", "e.md"), "d.md", False, "kept"),
+        (document_id("c", "f.md"), "e.md", True, "deleted"),  # it says that it is of another document
+    ],
+)
+def test_points_of_a_document_without_a_row_get_one_or_go(
+    doc_id: str, listed: str, complete: bool, outcome: str
+) -> None:
+    own = [point._replace(doc_id=doc_id) for point in (chunk("c1", "e", "p"), parent("p", "e"))]
+    repair = repaired(contents([], own), listed, complete)
+    assert [(one.doc_id, one.uri, one.status, one.content_hash, one.ids) for one in repair.rows] == (
+        [(doc_id, "e.md", WRITING, "", ("c1", "p"))] if outcome == "row" else []
+    )
+    assert (repair.delete, repair.kept) == (
+        ["c1", "p"] if outcome == "deleted" else [],
+        ["e.md"] if outcome == "kept" else [],
+    )
 
 
 def test_nothing_found_is_nothing_to_repair() -> None:
     held = contents(*SOUND)
-    repair = repair_of(held, compare(held))
+    repair = repaired(held)
     assert (repair.delete, repair.rows) == ([], [])
 
 
@@ -157,6 +198,34 @@ def foreign(client: QdrantClient, name: str) -> None:
     client.upsert(name, [models.PointStruct(id=7, vector=[1.0] * 8, payload={"page_content": "mine"})])
 
 
+def place(of_kind: str, **values: Any) -> Damage:
+    def damage(client: QdrantClient, name: str) -> None:
+        client.set_payload(name, values, points=[of(client, name, of_kind)[0]], key="metadata")
+
+    return damage
+
+
+def other_parent(client: QdrantClient, name: str) -> None:
+    """The chunks of two parents name one of them."""
+    one = of(client, name, "parent")[0]
+    client.set_payload(name, {"parent_id": one}, points=of(client, name, "chunk"))
+
+
+def lease(client: QdrantClient, name: str) -> None:
+    client.upsert(
+        name,
+        [models.PointStruct(id="00000000-0000-4000-8000-000000000002", vector={}, payload={"kind": "lease"})],
+    )
+
+
+def alien(client: QdrantClient, name: str) -> None:
+    """A chunk that names a document that is none, and a source that there is."""
+    (record,) = client.retrieve(name, [of(client, name, "chunk")[0]], with_vectors=True)
+    id_ = "00000000-0000-4000-8000-000000000003"
+    payload = {**(record.payload or {}), "doc_id": id_, "parent_id": None}
+    client.upsert(name, [models.PointStruct(id=id_, vector=record.vector, payload=payload)])
+
+
 DAMAGES: dict[str, tuple[Damage, str]] = {
     "a chunk is lost": (lose("chunk"), "missing"),
     "a parent is lost": (lose("parent"), "parentless"),
@@ -171,6 +240,16 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     "a parent_id is altered": (change("chunk", parent_id="00000000-0000-4000-8000-000000000009"), "parentless"),
     "a document is altered": (change("chunk", doc_id="00000000-0000-4000-8000-000000000009"), "unreadable"),
     "a foreign point": (foreign, "unreadable"),
+    "a parent's text is altered": (change("parent", text="other"), "unreadable"),
+    "a source is altered": (place("chunk", source="b.md"), "unreadable"),
+    "a source is a number": (place("chunk", source=5), "unreadable"),
+    "a document is a list": (change("chunk", doc_id=["x"]), "unreadable"),
+    "a document is a word": (change("chunk", doc_id="word"), "unreadable"),
+    "a document is a number": (change("chunk", doc_id=5), "unreadable"),
+    "a parent_id is a list": (change("chunk", parent_id=["x"]), "unreadable"),
+    "a parent_id is another's": (other_parent, "parentless"),
+    "a foreign lease": (lease, "unreadable"),
+    "an alien chunk of a document of ours": (alien, "orphaned"),
 }
 
 
@@ -193,7 +272,7 @@ def test_a_damage_is_found_and_a_repair_leaves_the_points_of_a_clean_run(
     findings = compare(held)
     assert kind in {one.kind for one in findings}, findings
 
-    repair = repair_of(held, findings)
+    repair = repair_of(held, findings, corpus="c", listed=[*TEXT], complete=True)
     client_points = [row.as_point() for row in repair.rows]
     if client_points:
         client.upsert(target.collection, client_points)
@@ -201,7 +280,5 @@ def test_a_damage_is_found_and_a_repair_leaves_the_points_of_a_clean_run(
         client.delete(target.collection, models.PointIdsList(points=list(repair.delete)))
     again = writer()
     again.write([one for one in documents if again.journal[one.id].status != DONE])
-    strays = [row for row in repair.rows if row.uri not in TEXT]
-    assert not strays
     assert compare(read_contents(client, target.collection)) == []
     assert points(client, target.collection) == clean

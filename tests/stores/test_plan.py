@@ -6,7 +6,7 @@ import pytest
 
 from chunkers.ids import document_id
 from stores import DocumentState, Plan, plan_documents
-from stores.journal import DONE, FAILED, MOVING, STARTED, WRITING
+from stores.journal import DONE, FAILED, LEAVING, MOVING, STARTED, WRITING
 
 
 def row(uri: str, content_hash: str = "h", status: str = DONE, attempts: int = 0) -> DocumentState:
@@ -107,7 +107,8 @@ def moves(made: Plan) -> list[tuple[str, str]]:
         ({"b.txt": "h", "c.md": "h"}, [row("a.md")], [("a.md", "c.md")], []),  # the same kind of file first
         ({"b.txt": "h"}, [row("a.md")], [("a.md", "b.txt")], []),
         ({"b": "other"}, [row("a")], [], ["a"]),
-        ({"b": "h"}, [row("a", status=FAILED)], [], ["a"]),  # nothing of it can be taken along
+        ({"b": "h"}, [row("a", status=FAILED)], [("a", "b")], []),  # nothing of it can be taken along
+        ({"a": "h"}, [row("a"), row("b")], [], ["b"]),  # a twin
     ],
 )
 def test_a_document_whose_content_is_at_another_uri_has_moved(
@@ -138,6 +139,13 @@ def test_what_a_move_left_behind_goes_whatever_the_guards_say() -> None:
     assert (len(made.vanished), made.withheld, made.moved) == (20, [], [])
 
 
-def test_the_old_place_of_a_moved_document_is_kept_while_the_new_one_is_parked() -> None:
-    made = plan({"b": "h"}, [row("a", status=MOVING), row("b", status=FAILED, attempts=3)])
+def test_no_guard_counts_what_is_stored_under_another_uri_too() -> None:
+    copies = [row(f"copy-of-{one.uri}", one.content_hash) for one in rows(20)]
+    made = plan({one.uri: one.content_hash for one in rows(20)}, [*rows(20), *copies])
+    assert (len(made.vanished), made.withheld) == (20, [])
+
+
+@pytest.mark.parametrize("status", [DONE, MOVING, LEAVING, FAILED])
+def test_the_old_place_of_a_moved_document_is_kept_while_the_new_one_is_parked(status: str) -> None:
+    made = plan({"b": "h"}, [row("a", status=status, attempts=3), row("b", status=FAILED, attempts=3)])
     assert (made.vanished, made.withheld, made.moved) == ([], [], [])
