@@ -35,7 +35,7 @@ def test_a_run_that_is_not_steady_takes_all_that_fits() -> None:
     analysis = Document(text=text).analysis
     units = sentence_units(analysis, LIMIT)
     spans = pack(analysis, units, LIMIT)
-    following = {start: end for start, end in units}
+    following = dict(units)
     for (start, _), (after, _) in pairwise(spans):
         assert not LIMIT.fits(analysis, start, following[after])
 
