@@ -1,9 +1,9 @@
 """Packing: units in, chunk spans out. One place that enforces cap, overlap and progress for strategies that build from units.
 
 A run that takes all that fits ends where the run before it happened to end, so one edited sentence may shift every boundary after it,
-and each shifted chunk is embedded again. A *steady* run ends at a place that its content chooses: in the last quarter of what fits, at
-the strongest boundary of the document's structure; where several are as strong, after the unit whose text has the smallest checksum.
-Two packings of almost the same text come upon the same such place soon, and are alike from there on.
+and each shifted chunk is embedded again. A *steady* run ends at a place that its content chooses: in the last quarter of what fits,
+before the highest heading, else before another block, else inside one; where several are as good, after the unit whose text has the
+smallest checksum. Two packings of almost the same text come upon the same such place soon, and are alike from there on.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from functools import partial
 from zlib import crc32
 
 from chunkers.analysis import Analysis
+from chunkers.markdown import Kind
 from chunkers.spans import Limit, Span, furthest
-from chunkers.structure import between
+from chunkers.structure import HEADING_LEVELS
 
 
 def pack(
@@ -32,6 +33,7 @@ def pack(
 
     spans: list[Span] = []
     ends = [end for _, end in units]
+    starts = [block.start for block in analysis.blocks] if steady else []
     first = fresh = 0
     while fresh < len(units):
         first = bisect_left(range(fresh), True, first, key=partial(fits, end=fresh))
@@ -41,26 +43,20 @@ def pack(
         if steady and last < len(units) - 1:
             # About where the last quarter starts is near enough.
             quarter = bisect_left(ends, limit.three_quarters.reach(analysis, start), fresh, last)
-            last = _steady_end(analysis, units, ends, quarter, last)
+            last = min(range(quarter, last + 1), key=partial(_joint, analysis, starts, units))
         spans.append((start, units[last][1]))
         fresh = last + 1
         first = max(first + 1, fresh - overlap)
     return spans
 
 
-def _steady_end(analysis: Analysis, units: Sequence[Span], ends: Sequence[int], low: int, high: int) -> int:
-    """Which of the units from `low` to `high` a run is to end with. A unit follows the last of them."""
-    if low == high:
-        return high
-    choice: Sequence[int] = range(low, high + 1)
-    for boundaries in analysis.structure.levels:
-        # A boundary parts two units where it lies in the gap between them; what lies inside a unit is none here.
-        found = between(boundaries, ends[low] - 1, units[high + 1][0] + 1)
-        before = [bisect_right(ends, boundary, low, high + 1) - 1 for boundary in found]
-        parted = [unit for unit, boundary in zip(before, found, strict=True) if boundary <= units[unit + 1][0]]
-        if parted:
-            choice = parted
-            break
-    if len(choice) == 1:
-        return choice[0]
-    return min(choice, key=lambda unit: crc32(analysis.text[units[unit][0] : units[unit][1]].encode()))
+def _joint(analysis: Analysis, starts: Sequence[int], units: Sequence[Span], unit: int) -> tuple[int, int]:
+    """How good it is to part `unit` from the next, best first: before a heading by its level, before any other block, in a block; then
+    by the checksum of its text."""
+    start, end = units[unit]
+    checksum = crc32(analysis.text[start:end].encode())
+    at = bisect_left(starts, end)
+    if at == len(starts) or starts[at] > units[unit + 1][0]:
+        return HEADING_LEVELS + 2, checksum
+    block = analysis.blocks[at]
+    return block.level if block.kind is Kind.HEADING else HEADING_LEVELS + 1, checksum
