@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -18,11 +19,12 @@ import warnings
 from contextlib import closing
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from tests.benchmarks.growth import peak_bytes
 
-INGEST, LIMIT, OPEN = "ingest", "limit", "open"
+INGEST, LIMIT, OPEN, TOUCH = "ingest", "limit", "open", "touch"
 CHARACTERS = 1500
 
 
@@ -75,6 +77,12 @@ class Trial:
         """Opening the store alone."""
         return self._step(OPEN)
 
+    def touched(self) -> Measured:
+        """Opening the store and writing a point to each collection, with plain qdrant-client, which then doubles its room."""
+        with TemporaryDirectory() as folder:
+            shutil.copytree(self.home, folder, dirs_exist_ok=True)
+            return self._step(TOUCH, Path(folder))
+
     def stored_bytes(self) -> int:
         return sum(path.stat().st_size for path in self._databases())
 
@@ -94,8 +102,16 @@ class Trial:
         found = [self._step(step) for _ in range(rounds)]
         return Measured(*(median(values) for values in zip(*found, strict=True)))
 
-    def _step(self, step: str) -> Measured:
-        command = [sys.executable, "-m", __spec__.name, step, str(self.source), str(self.home), *self.strategies]
+    def _step(self, step: str, home: Path | None = None) -> Measured:
+        command = [
+            sys.executable,
+            "-m",
+            __spec__.name,
+            step,
+            str(self.source),
+            str(home or self.home),
+            *self.strategies,
+        ]
         # Nothing of the user's own: a key would have the corpus embedded by an endpoint, at a price.
         own = {
             name: value for name, value in os.environ.items() if not name.startswith(("QUARRY_", "OPENAI_", "QDRANT_"))
@@ -118,7 +134,7 @@ def _write_corpus(folder: Path, paragraphs: list[str], documents: int) -> None:
 
 def perform(step: str, source: Path, home: Path, strategies: tuple[str, ...]) -> Measured:
     """The step, in this process."""
-    from qdrant_client import QdrantClient
+    from qdrant_client import QdrantClient, models
 
     from flows.ingestion import Ingestion
     from flows.observer import Observer
@@ -144,6 +160,9 @@ def perform(step: str, source: Path, home: Path, strategies: tuple[str, ...]) ->
                 hashlib.sha256(Path(folder, name).read_bytes()).hexdigest()
     with warnings.catch_warnings(action="ignore"):
         client = QdrantClient(path=str(home / "qdrant"))
+        if step == TOUCH:
+            for collection in client.get_collections().collections:
+                client.upsert(collection.name, [models.PointStruct(id=0, vector={}, payload={})])
     client.close()
     return Measured(time.perf_counter() - began, peak_bytes())
 
