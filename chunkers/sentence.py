@@ -1,4 +1,8 @@
-"""Strategy `sentence`: whole sentences up to the cap, the last few repeated at the start of the next chunk."""
+"""Strategy `sentence`: whole sentences up to the cap, the last few repeated at the start of the next chunk.
+
+A chunk ends in the last quarter of the cap: before a heading, at the end of a paragraph or of another block if there is one, else after
+the sentence that a checksum chooses. So the boundaries depend on what stands around them, and an edit moves only those near it.
+"""
 
 from __future__ import annotations
 
@@ -39,5 +43,5 @@ class SentenceChunker:
     def _chunks(self, document: Document) -> list[Chunk]:
         limit = Limit(self.chunk_size)
         units = sentence_units(document.analysis, limit)
-        spans = pack(document.analysis, units, limit, self.sentence_overlap)
+        spans = pack(document.analysis, units, limit, self.sentence_overlap, steady=True)
         return make_chunks(document, spans, header_tokens=self.chunk_size)

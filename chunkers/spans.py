@@ -64,6 +64,11 @@ class Limit:
         """A quarter of this limit: what is within it is a crumb, better put together with what stands beside it."""
         return Limit(self.tokens // 4, None if self.characters is None else self.characters // 4)
 
+    @property
+    def three_quarters(self) -> Limit:
+        """What the last quarter of this limit lies beyond."""
+        return Limit(self.tokens * 3 // 4, None if self.characters is None else self.characters * 3 // 4)
+
     def reach(self, analysis: Analysis, start: int) -> int:
         """About where a span from `start` passes the limit: a guess, made without encoding anything."""
         tokens = analysis.tokens
