@@ -16,7 +16,7 @@ from typing import Any
 from chunkers.encoding import ENCODING
 
 # Rises whenever the same settings would give other chunks, ids or payloads than an older version of this code did.
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
