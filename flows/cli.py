@@ -250,7 +250,7 @@ def drop(
     ],
     as_json: JsonOption = False,
 ) -> None:
-    """Drop superseded collections by their exact names; never one that an alias points at."""
+    """Drop superseded or unfinished collections by their exact names; never one that an alias points at."""
     with _clear_errors(as_json):
         from flows.upkeep import drop_collections
 

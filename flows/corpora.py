@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from flows.sources import Listing
@@ -56,9 +56,7 @@ def rebase(listing: Listing, root: str | None) -> Listing:
     )
 
 
-def restrict(listing: Listing, documents: frozenset[str] | None) -> Listing:
-    """`listing` with no other documents than those, which makes it partial; as it is if they are None."""
-    if documents is None:
-        return listing
+def restrict(listing: Listing, documents: Collection[str]) -> Listing:
+    """`listing` with no other documents than those, which makes it partial."""
     entries = [entry for entry in listing.entries if entry.uri in documents]
     return dataclasses.replace(listing, entries=entries, skipped=[], partial=True)

@@ -22,8 +22,8 @@ from chunkers import Document, ModelError, SettingError
 from chunkers.ids import document_id
 from chunkers.models import Asked, ModelCache
 from flows import batches
-from flows.corpora import choose_corpus, rebase, restrict
-from flows.loading import LoadError, hash_file, load_document
+from flows.corpora import choose_corpus, rebase
+from flows.loading import LoadError, hash_file, load_document, remarks
 from flows.models import Shared, Tools, open_tools
 from flows.observer import Observer, current
 from flows.places import open_store
@@ -92,6 +92,7 @@ class Ingestion:
     def _close(self) -> None:
         for own in self._runs.values():
             own.give_back()
+            own.forgive()
         self._open.close()
 
     def _prepare(self) -> None:
@@ -101,7 +102,7 @@ class Ingestion:
         self._inventory = read_inventory(self._client)
         roots = self._inventory.roots()
         self.corpus = choose_corpus(listing, request.corpus, roots)
-        self.listing = restrict(rebase(listing, roots.get(self.corpus)), request.documents)
+        self.listing = rebase(listing, roots.get(self.corpus))
         if request.rebuild and self.listing.partial:
             raise SettingError("rebuild", True, "left out for a part of a corpus: a rebuild needs the whole of it")
         self.report = Report(
@@ -116,7 +117,7 @@ class Ingestion:
         self._shared = Shared(cache, self.stop, Asked() if request.dry_run else None)
         tools = {name: self._tools(name) for name in dict.fromkeys(request.strategies)}
         targets = self._targets(tools)
-        leases = self._open.enter_context(Leases(self._client, self.run_id, self._lost))
+        self._leases = leases = self._open.enter_context(Leases(self._client, self.run_id, self._lost))
         failures: dict[str, StoreError] = {}
         for name, target in targets.items():
             try:
@@ -267,7 +268,9 @@ class Ingestion:
                 self._unreadable(entry, f"{type(error).__name__}: {error}", counted=True)
                 continue
             documents.append(document)
-            self._note(document)
+            self.report.notes += remarks(document)
+            if not document.text.strip():
+                self._skip_blank(document.uri)
         return documents
 
     def _unreadable(self, entry: Entry, reason: str, *, counted: bool) -> None:
@@ -275,17 +278,6 @@ class Ingestion:
         if counted:
             for name in self.active():
                 self._runs[name].fail(entry.uri, reason)
-
-    def _note(self, document: Document) -> None:
-        metadata = document.metadata
-        if document.text.isspace() or not document.text:
-            self._skip_blank(document.uri)
-        if metadata.get("encoding", "utf-8") != "utf-8":
-            self.report.notes.append((document.uri, f"read as {metadata['encoding']}"))
-        if metadata.get("replaced_characters"):
-            self.report.notes.append((document.uri, f"{metadata['replaced_characters']} characters replaced by U+FFFD"))
-        if metadata.get("front_matter_error"):
-            self.report.notes.append((document.uri, f"front matter left in the text: {metadata['front_matter_error']}"))
 
     def active(self) -> list[str]:
         """Strategies that have not stopped."""
@@ -313,8 +305,11 @@ class Ingestion:
         if self.request.dry_run:
             own.count_vanished()
             return
+        # Deletions and the alias are what another run would suffer from most.
+        if own.plan.vanished:
+            self._leases.confirm(own.target.alias)
         stored = {*self._inventory.strategies(self.corpus), *self.active()}
-        own.finish(self._lacking(own), sorted(stored))
+        own.finish(self._lacking(own), sorted(stored), lambda: self._leases.confirm(own.target.alias))
 
     def _lacking(self, own: StrategyRun) -> str | None:
         """Why the collection may hold less than the corpus, or None."""

@@ -87,6 +87,19 @@ def load_document(entry: Entry, corpus: str) -> Document:
     )
 
 
+def remarks(document: Document) -> list[tuple[str, str]]:
+    """What a person should know of how a document was read, each with its uri."""
+    metadata = document.metadata
+    told = []
+    if metadata.get("encoding", "utf-8") != "utf-8":
+        told.append(f"read as {metadata['encoding']}")
+    if metadata.get("replaced_characters"):
+        told.append(f"{metadata['replaced_characters']} characters replaced by U+FFFD")
+    if metadata.get("front_matter_error"):
+        told.append(f"front matter left in the text: {metadata['front_matter_error']}")
+    return [(document.uri, remark) for remark in told]
+
+
 def _metadata(front: dict[str, Any], encoding: str, offset: int, replaced: int, error: str | None) -> dict[str, Any]:
     metadata = {**front, "encoding": encoding, "text_offset": offset}
     for name, value in (("replaced_characters", replaced), ("front_matter_error", error)):

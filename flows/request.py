@@ -19,7 +19,6 @@ class Request:
         dry_run: plan and report, write nothing.
         allow_deletes: how many vanished documents may be deleted although the guards would hold them back.
         retry_parked: try documents again that failed so often that they were parked.
-        documents: uris that the run is about, and no others; all of the source when None.
 
     Raises:
         SettingError: a strategy is unknown, or none is named, or the number is negative.
@@ -32,7 +31,6 @@ class Request:
     dry_run: bool = False
     allow_deletes: int = 0
     retry_parked: bool = False
-    documents: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
         for strategy in self.strategies or (None,):

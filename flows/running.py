@@ -89,6 +89,9 @@ def run(ingestion: Ingestion, runner: Runner) -> Report:
                 report.interrupted = report.error is None
                 return report
         for name in ingestion.active():
+            if ingestion.stop.is_set():
+                report.interrupted = report.error is None
+                return report
             _isolated(ingestion, name, lambda name=name: ingestion.finish(name))  # type: ignore[misc]
     except (StoreError, ModelError, OSError) as error:
         report.error = " ".join(str(error).split())

@@ -18,6 +18,9 @@ from flows.report import StrategyReport
 from stores import DocumentState, Outcome, Pending, Plan, Target, Writer, finish_target, read_states, with_chunks
 from stores.journal import STARTED, WRITING
 
+# Where more documents than these failed and none was stored, it is hardly the documents.
+MOST_FAILED_ALONE = 10
+
 Planner = Callable[[Mapping[str, DocumentState]], Plan]
 
 
@@ -43,6 +46,7 @@ class StrategyRun:
         self._writer = Writer(client, target, tools.chunker, tools.embedder, run_id, self.journal)
         self.plan = Plan()
         self.missed = self.left_behind = 0
+        self._stored = 0
         self.wanted: frozenset[str] = frozenset()
         self.report = StrategyReport(
             collection=target.collection,
@@ -119,6 +123,12 @@ class StrategyRun:
         if not self._dry_run:
             self._writer.give_back()
 
+    def forgive(self) -> None:
+        """Counts failures against no document where so many failed and none was stored: then it is a model, or the store, that fails."""
+        failed = self.report.failed
+        if not self._dry_run and not self._stored and len(failed) > MOST_FAILED_ALONE:
+            self._writer.forgive([document_id(self.target.corpus, uri) for uri, _ in failed])
+
     def write(self, documents: Sequence[Document], stop: threading.Event, progress: Callable[[int], None]) -> None:
         """Brings the collection up to date with those of `documents` that it needs, and counts what was done; a dry run only counts.
 
@@ -154,17 +164,19 @@ class StrategyRun:
         report.deleted += outcome.deleted
         report.moved += outcome.moved
         report.failed += outcome.failed
+        self._stored += outcome.attempted - len(outcome.failed)
 
     def count_vanished(self) -> None:
         """Counts the points that a real run would delete with the vanished documents."""
         self.report.deleted += sum(state.chunks + state.parents for state in self.plan.vanished)
 
-    def finish(self, lacking: str | None, siblings: Sequence[str]) -> None:
+    def finish(self, lacking: str | None, siblings: Sequence[str], confirm: Callable[[], None]) -> None:
         """Deletes what vanished, verifies the collection and points the alias at it.
 
         Args:
             lacking: why the collection may hold less than the corpus, or None.
             siblings: strategies of the corpus that are stored.
+            confirm: raises if another run has taken over, just before the alias moves.
 
         Raises:
             StoreError: the store failed, or holds something else than the journal says, or the alias may not move.
@@ -172,7 +184,9 @@ class StrategyRun:
         with self._timed():
             if self.plan.vanished:
                 self.report.deleted += self._writer.delete(self.plan.vanished).deleted
-            finish_target(self._client, self.target, journal=self.journal, lacking=lacking, siblings=siblings)
+            finish_target(
+                self._client, self.target, journal=self.journal, lacking=lacking, siblings=siblings, confirm=confirm
+            )
 
     @contextmanager
     def _timed(self) -> Iterator[None]:

@@ -15,13 +15,14 @@ from typing import Any
 from qdrant_client import QdrantClient
 
 from chunkers import STRATEGIES, ModelError, SettingError
+from flows.corpora import restrict
 from flows.ingestion import Ingestion
 from flows.observer import Observer
 from flows.places import open_store
 from flows.request import Request
 from flows.running import PlainRunner, run
 from flows.settings import Settings, SettingsError
-from flows.sources import SourceError, list_source
+from flows.sources import SourceError
 from stores import (
     Contents,
     Finding,
@@ -38,6 +39,7 @@ from stores import (
     rollback,
 )
 from stores.inventory import StoredCollection
+from stores.journal import DONE
 from stores.names import alias_name
 from stores.points import Points
 
@@ -99,7 +101,7 @@ def verify_corpora(
         _check_strategy(strategy)
     with open_store(settings, create=False) as client:
         inventory = read_inventory(client)
-        corpora = [check_corpus(corpus)] if corpus is not None else sorted(inventory.roots())
+        corpora = [check_corpus(corpus)] if corpus is not None else inventory.corpora()
         told = []
         for name in corpora:
             stored, lost = inventory.strategies(name), inventory.lost(name)
@@ -128,17 +130,19 @@ def _verify(
                 if strategy in inventory.lost(corpus)
                 else ""
             )
-            root = inventory.roots()[corpus]
+            root = inventory.roots().get(corpus, "FOLDER")
             return Verified(
                 corpus, strategy, None, error=f"{gone}; `quarry ingest {root} --strategy {strategy}` brings it back"
             )
-        # What another run is writing at this moment would look like a fault.
-        Leases(client, str(uuid.uuid4())).check(alias, live.name)
+        lease = Leases(client, str(uuid.uuid4()))
+        lease.check(alias, live.name)
         contents = read_contents(client, live.name)
+        # What another run has written meanwhile would look like a fault.
+        lease.check(alias, live.name)
         findings = compare(contents)
         if not findings or settings is None:
             return _told(live, contents, findings)
-        error = _repair(client, live, contents, findings, settings)
+        error = _repair(client, live, settings)
         contents = read_contents(client, live.name)
         return dataclasses.replace(_told(live, contents, compare(contents)), repaired=len(findings), error=error)
     except (StoreError, SettingError, SettingsError, ModelError, SourceError) as error:
@@ -154,40 +158,34 @@ def _told(live: StoredCollection, contents: Contents, findings: Sequence[Finding
         documents=len(contents.rows),
         chunks=kinds.count("chunk"),
         parents=kinds.count("parent"),
-        unfinished=sum(row.status != "done" for row in contents.rows.values()),
+        unfinished=sum(row.status != DONE for row in contents.rows.values()),
         findings=tuple(findings),
     )
 
 
-def _repair(
-    client: QdrantClient,
-    live: StoredCollection,
-    contents: Contents,
-    findings: Sequence[Finding],
-    settings: Settings,
-) -> str | None:
-    """Puts right what was found; why it could not be done for all, or None."""
+def _repair(client: QdrantClient, live: StoredCollection, settings: Settings) -> str | None:
+    """Puts right what differs; why it could not be done for all, or None."""
+    request = Request(live.root, live.corpus, (live.strategy,), retry_parked=True)
     try:
-        # Before anything is touched: what the source does not hold could not be made again.
-        listing = list_source(live.root, home=settings.home)
-    except SourceError as error:
+        opened = Ingestion(request, settings.as_stored(live.recipe), Observer())
+    except (StoreError, SettingError, SettingsError, ModelError, SourceError) as error:
         return f"nothing was repaired: {error}"
-    listed = frozenset(entry.uri for entry in listing.entries)
-    repair = repair_of(contents, findings, corpus=live.corpus, listed=listed, complete=listing.complete)
-    points = Points(client, live.name)
-    with Leases(client, str(uuid.uuid4())) as leases:
-        leases.acquire(alias_name(live.corpus, live.strategy), live.name, live.name)
+    with opened as ingestion, PlainRunner(1) as runner:
+        # Only now, when all is checked and no other run is at work: what is marked here must be made again.
+        contents = read_contents(client, live.name)
+        listed = frozenset(entry.uri for entry in ingestion.listing.entries)
+        repair = repair_of(contents, compare(contents), corpus=live.corpus, listed=listed)
+        points = Points(client, live.name)
         points.upsert(row.as_point() for row in repair.rows)
         points.delete(repair.delete)
-    kept = f"no longer in {live.root}, so they cannot be made again and are left as they are: " if repair.kept else ""
-    kept += ", ".join(sorted(repair.kept)[:3]) + _more(repair.kept)
-    if not repair.rows:
-        return kept or None
-    uris = frozenset(row.uri for row in repair.rows)
-    request = Request(live.root, live.corpus, (live.strategy,), retry_parked=True, documents=uris)
-    with Ingestion(request, settings.as_stored(live.recipe), Observer()) as ingestion, PlainRunner(1) as runner:
-        report = run(ingestion, runner)
-    return "; ".join([*report.failures(), *([kept] if kept else [])]) or None
+        ingestion.listing = restrict(ingestion.listing, {row.uri for row in repair.rows})
+        failures = run(ingestion, runner).failures()
+    if repair.kept:
+        named = ", ".join(sorted(repair.kept)[:3]) + _more(repair.kept)
+        failures.append(
+            f"no longer in {live.root}, so they cannot be made again; they are left for the next run to delete: {named}"
+        )
+    return "; ".join(failures) or None
 
 
 def _more(names: Sequence[str]) -> str:
@@ -229,7 +227,7 @@ def only_corpus(inventory: Inventory, corpus: str | None) -> str:
     """
     if corpus is not None:
         return check_corpus(corpus)
-    corpora = sorted(inventory.roots())
+    corpora = inventory.corpora()
     if len(corpora) > 1:
         raise SettingsError(f"there are several corpora ({', '.join(corpora)}); choose one with --corpus")
     if not corpora:

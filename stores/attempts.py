@@ -77,8 +77,9 @@ class Attempts:
             for _, one in taken
             if one.old
         ]
-        self._write([*(one.now for _, one in taken), *moving])
+        # In hand first: what is written before the store fails half way can then be given back.
         self._hand.update(taken)
+        self._write([*(one.now for _, one in taken), *moving])
 
     def holds(self, doc_id: str) -> bool:
         """Whether a document is in hand."""
@@ -123,6 +124,14 @@ class Attempts:
             self._write(failed)
         except StoreError as error:
             log.warning("the journal could not be told of a failure: %s", error)
+
+    def forgive(self, doc_ids: Sequence[str]) -> None:
+        """Takes back the last attempt that was counted against documents that failed. Raises nothing, as `fail`."""
+        try:
+            rows = read_rows(self._points.client, self._points.collection, doc_ids).values()
+            self._write([row.with_(attempts=max(row.attempts - 1, 0)) for row in rows if row.status == FAILED])
+        except StoreError as error:
+            log.warning("the journal could not be told that failures do not count: %s", error)
 
     def give_back(self) -> None:
         """Lets go of the documents in hand that were not tried: their rows are what they were. Raises nothing, as `fail`."""

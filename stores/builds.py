@@ -12,7 +12,7 @@ from stores.errors import StoreError
 from stores.inventory import Inventory, alias_targets, read_inventory
 from stores.lease import Leases
 from stores.names import alias_name
-from stores.transport import send
+from stores.transport import agreed, send
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,5 +101,5 @@ def drop(client: QdrantClient, names: Iterable[str], leases: Leases) -> list[str
         # Read again just before: another run may have moved an alias to it.
         if name in alias_targets(client).values():
             raise StoreError(f"{name} is in use: an alias points at it now; it is not dropped")
-        send(f"drop collection {name}", lambda name=name: client.delete_collection(name))  # type: ignore[misc]
+        send(f"drop collection {name}", lambda name=name: agreed(client.delete_collection(name)))  # type: ignore[misc]
     return wanted

@@ -16,6 +16,7 @@ from qdrant_client import QdrantClient, models
 
 from chunkers import ids
 from chunkers.ids import text_hash
+from stores.client import EmbeddedClient
 from stores.journal import DONE, WRITING, JournalRow
 from stores.journal_io import count_kind, kind_filter, scroll
 from stores.lease import KIND as LEASE
@@ -30,8 +31,8 @@ NO_VECTOR = "it has no vector"
 # What the journal says of a document that is being repaired.
 DIFFERED = "its points differed from the journal"
 
-# Points read at once.
-_PAGE = 5_000
+# Points read at once: embedded, every page sorts all ids again; from a server, a page passes through the network.
+_PAGE_EMBEDDED, _PAGE = 5_000, 500
 
 
 class Finding(NamedTuple):
@@ -103,7 +104,8 @@ def read_contents(client: QdrantClient, collection: str) -> Contents:
     parsed = parse_collection(collection)
     lease = lease_id(alias_name(parsed.corpus, parsed.strategy)) if parsed else None
     repeated: dict[tuple[str, str], list[str]] = {}
-    for record in scroll(client, collection, "the points", None, True, _PAGE):
+    page = _PAGE_EMBEDDED if isinstance(client, EmbeddedClient) else _PAGE
+    for record in scroll(client, collection, "the points", None, True, page):
         # A number is no id that we give, and only as a number it can be deleted.
         id_ = record.id if isinstance(record.id, int) else str(record.id)
         payload = record.payload or {}
@@ -116,7 +118,7 @@ def read_contents(client: QdrantClient, collection: str) -> Contents:
     chunks = kind_filter("chunk")
     # The unnamed vector has the empty name.
     bare = models.Filter(must=chunks.must, must_not=[models.HasVectorCondition(has_vector="")])
-    for record in scroll(client, collection, "the points without a vector", bare, False, _PAGE):
+    for record in scroll(client, collection, "the points without a vector", bare, False, page):
         point = found.points.get(str(record.id))
         if point:
             found.points[point.id] = point._replace(broken=NO_VECTOR)
@@ -217,7 +219,9 @@ def compare(contents: Contents) -> list[Finding]:
             findings.append(Finding(UNREADABLE, where[0], f"{told}: {point.broken}", point.doc_id, point.id))
         elif owner and point.source != owner.uri:
             findings.append(Finding(UNREADABLE, owner.uri, f"{told}: it names {point.source}", point.doc_id, point.id))
-        if point.parent_id is not None and not _is_parent_of(points.get(point.parent_id), point):
+        if point.parent_id is not None and not _is_parent_of(
+            points.get(point.parent_id), point, placed=owner is None or owner.status == DONE
+        ):
             findings.append(Finding(PARENTLESS, *where))
         if point.kind == "parent" and point.id not in mothers and (owner is None or owner.status == DONE):
             findings.append(Finding(CHILDLESS, *where))
@@ -243,11 +247,11 @@ def _wrong_counts(contents: Contents) -> list[Finding]:
     ]
 
 
-def _is_parent_of(parent: StoredPoint | None, child: StoredPoint) -> bool:
-    """Whether `parent` is a parent of the same document that covers `child`."""
+def _is_parent_of(parent: StoredPoint | None, child: StoredPoint, *, placed: bool) -> bool:
+    """Whether `parent` is a parent of the same document, and covers `child` if both are `placed`: not while one of them is old."""
     if parent is None or (parent.kind, parent.doc_id) != ("parent", child.doc_id):
         return False
-    return parent.span[0] <= child.span[0] and child.span[1] <= parent.span[1]
+    return not placed or (parent.span[0] <= child.span[0] and child.span[1] <= parent.span[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +261,7 @@ class Repair:
     Attributes:
         rows: of the documents that something is wrong with, as begun and not done, with every id that they may have.
         delete: points that belong to no document, or must be made anew because their vector is missing.
-        kept: uris of damaged documents that the source does not hold; they are left as they are.
+        kept: uris of damaged documents that the source does not hold; their points are left as they are.
     """
 
     rows: list[JournalRow]
@@ -265,9 +269,7 @@ class Repair:
     kept: list[str]
 
 
-def repair_of(
-    contents: Contents, findings: Iterable[Finding], *, corpus: str, listed: Collection[str], complete: bool
-) -> Repair:
+def repair_of(contents: Contents, findings: Iterable[Finding], *, corpus: str, listed: Collection[str]) -> Repair:
     """What would put right what `compare` found.
 
     Args:
@@ -275,7 +277,6 @@ def repair_of(
         findings: in it.
         corpus: the corpus's name.
         listed: uris that the source holds, from which documents can be made again.
-        complete: the source holds no others.
     """
     rows: list[JournalRow] = []
     delete: list[str | int] = []
@@ -286,14 +287,16 @@ def repair_of(
         if row is None and not own:
             continue
         uri = row.uri if row else own[0].source
-        # What the journal never knew of belongs to nothing if the source does not hold it either.
-        if row is None and (doc_id != ids.document_id(corpus, uri) or (complete and uri not in listed)):
+        if row is None and doc_id != ids.document_id(corpus, uri):
             delete += [point.id for point in own]
-        elif uri not in listed:
-            kept[doc_id] = uri
-        else:
+            continue
+        # With a row, what the source does not hold is the next run's to delete, if its guards let it.
+        if row is None or uri in listed:
             rows.append(_to_repair(row or JournalRow(doc_id, uri, "", WRITING), own))
+        if uri in listed:
             delete += [point.id for point in own if point.broken == NO_VECTOR]
+        else:
+            kept[doc_id] = uri
     # A row that cannot be read is written over where its document is known.
     safe = {row.doc_id for row in rows} | kept.keys()
     delete += [id_ for id_ in contents.strange if id_ not in safe and owners.get(id_) not in kept]

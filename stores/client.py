@@ -125,6 +125,8 @@ def _begin(folder: Path) -> None:
     new = folder / f"meta.json.{os.getpid()}.new"
     try:
         new.write_text(json.dumps({"collections": {}, "aliases": {}}))
+        if listed.exists() and _is_json(listed):
+            return  # another process was faster
         os.replace(new, listed)
     finally:
         new.unlink(missing_ok=True)

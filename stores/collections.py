@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -18,7 +18,7 @@ from stores.journal_io import count_kind, read_states
 from stores.lease import lease_id
 from stores.names import parse_alias, parse_collection
 from stores.recipe import Recipe
-from stores.transport import confirm, send
+from stores.transport import agreed, confirm, send
 
 SPARSE = "bm25"
 INDEXED = ("kind", "doc_id", "parent_id", "metadata.source")
@@ -113,6 +113,7 @@ def finish_target(
     journal: Mapping[str, DocumentState] | None = None,
     lacking: str | None = None,
     siblings: Sequence[str] = (),
+    confirm: Callable[[], None] = lambda: None,
 ) -> None:
     """Verifies what a run has written, notes in the collection's metadata that it ended, and points the alias at the collection.
 
@@ -126,6 +127,7 @@ def finish_target(
         journal: the collection's documents as they are now; read when None.
         lacking: why the collection may hold less than it should, or None.
         siblings: strategies of the corpus that are stored, for noticing later that one is gone.
+        confirm: called just before the alias moves; it raises if that must not be any more.
 
     Raises:
         StoreError: the counts differ, or the alias may not be moved.
@@ -153,6 +155,7 @@ def finish_target(
                 f"the new collection {target.collection} is not complete ({lacking}), so {target.alias} stays with {present}; "
                 "run again to go on"
             )
+    confirm()
     move_alias(client, target.alias, target.collection)
 
 
@@ -181,7 +184,7 @@ def move_alias(client: QdrantClient, alias: str, collection: str) -> None:
     """
     _note(client, collection, live_at=datetime.now(UTC).isoformat(timespec="milliseconds"))
     move = models.CreateAliasOperation(create_alias=models.CreateAlias(collection_name=collection, alias_name=alias))
-    send(f"point alias {alias} at {collection}", lambda: client.update_collection_aliases([move]))
+    send(f"point alias {alias} at {collection}", lambda: agreed(client.update_collection_aliases([move])))
 
 
 def _now() -> str:

@@ -61,6 +61,10 @@ class Inventory:
         """The root folder of each corpus, by its name."""
         return {found.corpus: found.root for found in self.collections}
 
+    def corpora(self) -> list[str]:
+        """Corpora that readers can use, or could once; not those of which only a first build was begun."""
+        return [corpus for corpus in sorted(self.roots()) if self.strategies(corpus) or self.lost(corpus)]
+
     def builds(self, corpus: str, strategy: str) -> list[StoredCollection]:
         """The builds of one corpus and strategy, oldest first."""
         return [found for found in self.collections if (found.corpus, found.strategy) == (corpus, strategy)]
@@ -200,7 +204,7 @@ def choose_target(inventory: Inventory, corpus: str, root: str, recipe: Recipe, 
         if live.recipe.fingerprint() != fingerprint:
             raise SettingsChanged({alias: live.recipe.differences(recipe)})
         return Target(corpus, recipe, live.name, alias, live=True, exists=True)
-    # A build newer than the live one was never finished; an older one is kept for a way back and is not touched.
+    # A build newer than the live one was never finished, or was left by a rollback; an older one is kept for a way back and is not touched.
     for found in reversed(inventory.builds(corpus, recipe.strategy)):
         newer = live is None or found.build > live.build
         if newer and found.recipe.fingerprint() == fingerprint:

@@ -47,8 +47,8 @@ class DocumentState:
 
     @property
     def finished(self) -> bool:
-        """Nothing is left to be done on it: it is stored, or parked."""
-        return self.status == DONE or self.parked
+        """Nothing is left to be done on it here: it is stored, or parked, or only waits to be stored at another uri."""
+        return self.status in (DONE, MOVING, LEAVING) or self.parked
 
     @property
     def reason(self) -> str:
@@ -62,7 +62,13 @@ class DocumentState:
         Raises:
             KeyError, TypeError: a field is missing, or of another type.
         """
-        state = cls(**{name: payload[name] for name in cls.__dataclass_fields__})
+        # Rows of the first version of the journal have no numbers, only the ids themselves.
+        numbered: dict[str, Any] = {
+            "chunks": len(payload.get("chunk_ids") or ()),
+            "parents": len(payload.get("parent_ids") or ()),
+            **payload,
+        }
+        state = cls(**{name: numbered[name] for name in cls.__dataclass_fields__})
         numbers = (state.chunks, state.parents, state.attempts)
         texts = (state.doc_id, state.uri, state.content_hash, state.status)
         if not all(isinstance(one, int) for one in numbers) or not all(isinstance(one, str) for one in texts):

@@ -121,6 +121,18 @@ class Leases:
         if not free and not left:
             raise LeaseHeld(_told(alias, found), fatal=True)
 
+    def confirm(self, alias: str) -> None:
+        """Renews the lease of one alias now.
+
+        Raises:
+            LeaseHeld: it is not this run's any more.
+            StoreError: the store failed.
+        """
+        collection = self._held.get(alias)
+        found = self._write(alias, collection) if collection else {}
+        if found.get("holder") != self.run_id:
+            raise LeaseHeld(f"the lease of {alias} was lost to another run, so this one leaves it alone", fatal=True)
+
     def renew(self) -> None:
         """Renews every lease; tells `lost` of one that another run has now. A store that fails is asked again next time."""
         for alias, collection in list(self._held.items()):

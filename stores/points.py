@@ -105,9 +105,16 @@ class Points:
                 confirm(self.client.delete(self.collection, models.PointIdsList(points=part), wait=True))
 
             send(f"delete points of {self.collection}", delete)
-        left = self.payloads(ids)
+        left = 0
+        for part in _parts(ids):
+            left += len(
+                send(
+                    f"read points of {self.collection}",
+                    lambda part=part: self.client.retrieve(self.collection, ids=part, with_payload=False),  # type: ignore[misc]
+                )
+            )
         if left:
-            raise StoreError(f"{len(left)} points of {self.collection} are still there after they were deleted")
+            raise StoreError(f"{left} points of {self.collection} are still there after they were deleted")
 
 
 def _place(point: models.PointStruct) -> str:

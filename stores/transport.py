@@ -107,6 +107,12 @@ def confirm(result: models.UpdateResult | None) -> None:
         raise NotApplied(f"the write was taken but not applied ({result.status.value if result else 'no answer'})")
 
 
+def agreed(result: bool) -> None:
+    """Raises NotApplied where the server says that it did not do something about a collection or an alias."""
+    if not result:
+        raise NotApplied("the server says that it was not done")
+
+
 def reason(error: BaseException) -> str:
     """The cause of an error in one line, without what only a developer wants."""
     if isinstance(error, UnexpectedResponse):

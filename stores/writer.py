@@ -11,6 +11,7 @@ A document that fails takes nobody with it: a sub-batch that cannot be chunked o
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -20,6 +21,7 @@ from chunkers import Chunker, Document
 from chunkers.models.base import Embedder
 from stores import payloads
 from stores.attempts import Attempts, Pending
+from stores.errors import StoreError
 from stores.inventory import Target
 from stores.journal import DONE, WRITING, DocumentState, JournalRow
 from stores.journal_io import read_rows
@@ -33,6 +35,8 @@ CHARACTERS = 1_000_000
 DELETED = 500
 
 Progress = Callable[[int], None]
+
+log = logging.getLogger(__name__)
 
 
 class Writer:
@@ -76,6 +80,10 @@ class Writer:
     def fail(self, doc_id: str, told: str) -> None:
         """Journals that a document that was begun could not be read."""
         self._attempts.fail([doc_id], told)
+
+    def forgive(self, doc_ids: Sequence[str]) -> None:
+        """Takes back the attempt that was counted against documents that failed."""
+        self._attempts.forgive(doc_ids)
 
     def give_back(self) -> None:
         """Makes the rows of documents that were begun and not tried what they were."""
@@ -123,14 +131,29 @@ class Writer:
         for batch in _batches(documents, lambda document: False):
             if stop.is_set():
                 break
-            moves = {document.id: self.moves[document.id].doc_id for document in batch if document.id in self.moves}
-            rows = self._rows([*(document.id for document in batch), *moves.values()])
-            olds = {doc_id: rows[old] for doc_id, old in moves.items()}
-            works = prepare(batch, rows, olds, chunker=self._chunker, points=self._points)
-            vectors_of(works, self._embedder)
-            outcome.add(counts(works))
+            self._rehearse_together(batch, outcome)
             progress(len(batch))
         return outcome
+
+    def _rehearse_together(self, documents: list[Document], outcome: Outcome) -> None:
+        """Counts for a sub-batch; if anything in it fails, for each of its documents alone."""
+        try:
+            moves = {document.id: self.moves[document.id].doc_id for document in documents if document.id in self.moves}
+            rows = self._rows([*(document.id for document in documents), *moves.values()])
+            olds = {doc_id: rows[old] for doc_id, old in moves.items() if old in rows}
+            works = prepare(documents, rows, olds, chunker=self._chunker, points=self._points)
+            vectors_of(works, self._embedder)
+        except Exception as error:
+            if getattr(error, "fatal", False):
+                raise
+            if len(documents) > 1:
+                for document in documents:
+                    self._rehearse_together([document], outcome)
+                return
+            outcome.attempted += 1
+            outcome.failed.append((documents[0].uri, _told(error)))
+            return
+        outcome.add(counts(works))
 
     def delete(self, states: Sequence[DocumentState]) -> Outcome:
         """Removes documents: their points, then their rows.
@@ -168,7 +191,7 @@ class Writer:
         try:
             written = self._attempt(documents)
         except Exception as error:
-            told = " ".join(str(error).split()) or type(error).__name__
+            told = _told(error)
             doc_ids = [document.id for document in documents]
             if getattr(error, "fatal", False):
                 # No document's own fault: the attempt does not count against any of them.
@@ -209,8 +232,17 @@ class Writer:
 
     def _leave(self, rows: Sequence[JournalRow]) -> None:
         """Removes documents from the places that they moved from, where a move that is cut off leaves a row that says so."""
-        self._points.delete([id_ for row in rows for id_ in row.ids])
-        self._attempts.forget([row.doc_id for row in rows])
+        try:
+            self._points.delete([id_ for row in rows for id_ in row.ids])
+            self._attempts.forget([row.doc_id for row in rows])
+        except StoreError as error:
+            if error.fatal:
+                raise
+            log.warning("what moved is stored, and its old place is left to the next run: %s", error)
+
+
+def _told(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _batches(documents: Sequence[Document], alone: Callable[[Document], bool]) -> Iterator[list[Document]]:

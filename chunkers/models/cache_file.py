@@ -156,10 +156,16 @@ class ModelCache:
         """A connection that changes nothing: to an empty database in memory where there is no file, or one that cannot be used."""
         try:
             if self.path.exists():
-                uri = f"{self.path.absolute().as_uri()}?mode=ro"
+                # With a log beside it, SQLite makes an index of that; without one, the file is all, and none is made.
+                logged = self.path.with_name(self.path.name + "-wal").exists()
+                uri = f"{self.path.absolute().as_uri()}?mode=ro" + ("" if logged else "&immutable=1")
                 connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, check_same_thread=False)
                 try:
-                    if connection.execute("PRAGMA application_id").fetchone()[0] == _APPLICATION_ID:
+                    marks = [
+                        connection.execute(f"PRAGMA {name}").fetchone()[0]
+                        for name in ("application_id", "user_version")
+                    ]
+                    if marks == [_APPLICATION_ID, _SCHEMA]:
                         connection.execute(f"SELECT key FROM {_TABLES[0]} LIMIT 1")
                         return connection
                 except BaseException:

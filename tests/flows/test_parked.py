@@ -114,3 +114,14 @@ def test_a_parked_document_that_is_renamed_keeps_its_text_until_it_is_stored_the
     ingest(source, "recursive")
     assert "The pump starts at dawn." not in texts()
     assert {row["uri"] for row in of_kind("docs__recursive", "document")} == {"manual.md", "notes/tea.md", "log.txt"}
+
+
+def test_what_fails_for_every_document_parks_none(source: Path, picky: HashEmbedder) -> None:
+    for number in range(11):
+        (source / f"{number}.md").write_text(f"It is about {number}.")
+    picky.refused = "t"
+    for _ in range(4):
+        report = ingest(source, "recursive")
+        assert (report.exit_status, len(report.strategies["recursive"].failed)) == (1, 14)
+    picky.refused = ""
+    assert ingest(source, "recursive").strategies["recursive"].documents == 14

@@ -15,6 +15,8 @@ from flows.request import Request
 from flows.running import PlainRunner, run
 from flows.settings import Settings
 from stores import LeaseHeld, Leases, connect
+from stores.inventory import alias_targets
+from stores.lease import lease_id
 from tests.flows.conftest import ingest, quarry
 from tests.flows.test_ingestion import points
 from tests.flows.test_verify import lose
@@ -88,3 +90,24 @@ def test_a_run_that_lost_its_lease_stops(source: Path, monkeypatch: pytest.Monke
     assert report.failures()[0] == "docs__recursive is being written by another run"
     assert report.strategies["recursive"].documents < 80
     assert ingest(source, "recursive").exit_status == 0
+
+
+def test_a_run_that_lost_its_lease_while_it_ends_deletes_nothing_and_moves_no_alias(source: Path) -> None:
+    ingest(source, "recursive")
+    (source / "log.txt").unlink()
+    request = Request(str(source), strategies=("recursive",), rebuild=True)
+    settings = Settings.load({"chunk_size": "20"})
+    with Ingestion(request, settings, Observer()) as ingestion, PlainRunner(1) as runner:
+        finish = ingestion.finish
+
+        def late(name: str) -> None:
+            with connect() as client:
+                client.set_payload("docs__recursive", {"holder": "another"}, points=[lease_id("docs__recursive")])
+            finish(name)
+
+        ingestion.finish = late  # type: ignore[method-assign]
+        report = run(ingestion, runner)
+    assert report.exit_status == 1
+    assert "was lost to another run" in (report.strategies["recursive"].error or "")
+    with connect() as client:
+        assert alias_targets(client) == {"docs__recursive": "docs__recursive__1"}

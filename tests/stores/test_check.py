@@ -81,8 +81,8 @@ def test_what_differs_between_journal_and_points(held: Contents, found: list[tup
     assert sorted((one.kind, one.document) for one in compare(held)) == sorted(found)
 
 
-def repaired(held: Contents, listed: str = "d.md e.md", complete: bool = True) -> Repair:
-    return repair_of(held, compare(held), corpus="c", listed=listed.split(), complete=complete)
+def repaired(held: Contents, listed: str = "d.md e.md") -> Repair:
+    return repair_of(held, compare(held), corpus="c", listed=listed.split())
 
 
 def test_a_repair_names_every_point_that_a_damaged_document_may_have() -> None:
@@ -116,27 +116,26 @@ def test_a_repair_deletes_what_has_no_vector_and_what_is_no_point_of_ours() -> N
     assert [one.doc_id for one in repair.rows] == ["d"]
 
 
-@pytest.mark.parametrize(
-    ("doc_id", "listed", "complete", "outcome"),
-    [
-        (document_id("c", "e.md"), "e.md", True, "row"),
-        (document_id("c", "e.md"), "d.md", True, "deleted"),
-        (document_id("c", "e.md"), "d.md", False, "kept"),
-        (document_id("c", "f.md"), "e.md", True, "deleted"),  # it says that it is of another document
-    ],
-)
-def test_points_of_a_document_without_a_row_get_one_or_go(
-    doc_id: str, listed: str, complete: bool, outcome: str
-) -> None:
+@pytest.mark.parametrize("listed", ["e.md", "d.md"])
+def test_points_of_a_document_without_a_row_get_one(listed: str) -> None:
+    doc_id = document_id("c", "e.md")
     own = [point._replace(doc_id=doc_id) for point in (chunk("c1", "e", "p"), parent("p", "e"))]
-    repair = repaired(contents([], own), listed, complete)
-    assert [(one.doc_id, one.uri, one.status, one.content_hash, one.ids) for one in repair.rows] == (
-        [(doc_id, "e.md", WRITING, "", ("c1", "p"))] if outcome == "row" else []
+    repair = repaired(contents([], own), listed)
+    (made,) = repair.rows
+    assert (made.doc_id, made.uri, made.status, made.content_hash, made.ids) == (
+        doc_id,
+        "e.md",
+        WRITING,
+        "",
+        ("c1", "p"),
     )
-    assert (repair.delete, repair.kept) == (
-        ["c1", "p"] if outcome == "deleted" else [],
-        ["e.md"] if outcome == "kept" else [],
-    )
+    assert (repair.delete, repair.kept) == ([], [] if listed == "e.md" else ["e.md"])
+
+
+def test_points_that_name_a_document_that_cannot_be_go() -> None:
+    own = [point._replace(doc_id=document_id("c", "f.md")) for point in (chunk("c1", "e", "p"), parent("p", "e"))]
+    repair = repaired(contents([], own))
+    assert (repair.rows, repair.delete, repair.kept) == ([], ["c1", "p"], [])
 
 
 def test_nothing_found_is_nothing_to_repair() -> None:
@@ -272,7 +271,7 @@ def test_a_damage_is_found_and_a_repair_leaves_the_points_of_a_clean_run(
     findings = compare(held)
     assert kind in {one.kind for one in findings}, findings
 
-    repair = repair_of(held, findings, corpus="c", listed=[*TEXT], complete=True)
+    repair = repair_of(held, findings, corpus="c", listed=[*TEXT])
     client_points = [row.as_point() for row in repair.rows]
     if client_points:
         client.upsert(target.collection, client_points)
