@@ -221,22 +221,21 @@ class Ingestion:
             self.report.skipped.append(row)
 
     def batches(self) -> Iterator[list[Entry]]:
-        """The documents that some strategy needs, in batches."""
+        """The documents that some strategy needs, in batches; those that ended a run badly come last, since they may end this one, too."""
+
+        def states(entry: Entry) -> list[DocumentState]:
+            doc_id = document_id(self.corpus, entry.uri)
+            return [state for own in self._runs.values() if (state := own.journal.get(doc_id))]
+
+        def tries(entry: Entry) -> int:
+            return max((state.attempts for state in states(entry)), default=0)
+
+        def kills(entry: Entry) -> int:
+            return max((state.kills for state in states(entry)), default=0)
+
         wanted = frozenset[str]().union(*(own.wanted for own in self._runs.values()))
-        entries = sorted((entry for entry in self.listing.entries if entry.uri in wanted), key=self._tries)
-        size = batches.batch_size(len(entries), len(self._runs))
-        yield from batches.batches_by_kills(entries, size, self._kills)
-
-    def _tries(self, entry: Entry) -> int:
-        """Tries that an earlier run began and did not end well: such documents come last, since one may end this run, too."""
-        doc_id = document_id(self.corpus, entry.uri)
-        states = (own.journal.get(doc_id) for own in self._runs.values())
-        return max((state.attempts for state in states if state), default=0)
-
-    def _kills(self, entry: Entry) -> int:
-        """Runs that were killed while they had a document in hand."""
-        doc_id = document_id(self.corpus, entry.uri)
-        return max((own.kills(doc_id) for own in self._runs.values()), default=0)
+        entries = sorted((entry for entry in self.listing.entries if entry.uri in wanted), key=tries)
+        yield from batches.batches_by_kills(entries, batches.batch_size(len(entries), len(self._runs)), kills)
 
     def load(self, batch: Sequence[Entry]) -> list[Document]:
         """The documents of a batch, after an attempt at each is journalled. One that cannot be read is reported, and stays as stored.

@@ -16,7 +16,6 @@ from chunkers.models import RehearsedContextWriter, RehearsedEmbedder
 from flows.models import USES_VECTORS, Tools
 from flows.report import StrategyReport
 from stores import DocumentState, Outcome, Pending, Plan, Target, Writer, finish_target, read_states, with_chunks
-from stores.journal import STARTED, WRITING
 
 # Where more documents than these failed and none was stored, it is hardly the documents.
 MOST_FAILED_ALONE = 10
@@ -97,11 +96,6 @@ class StrategyRun:
         """Uris of unchanged documents that hold nothing to chunk."""
         unchanged = set(self.plan.unchanged)
         return [state.uri for state in self.journal.values() if state.uri in unchanged and not state.chunks]
-
-    def kills(self, doc_id: str) -> int:
-        """Runs in a row that were killed while they had a document in hand, as far as is known."""
-        state = self.journal.get(doc_id)
-        return state.attempts if state and state.status in (STARTED, WRITING) else 0
 
     def begin(self, documents: Iterable[Pending]) -> None:
         """Journals an attempt at those of `documents` that this strategy needs, before they are read.

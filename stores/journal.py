@@ -51,6 +51,11 @@ class DocumentState:
         return self.status in (DONE, MOVING, LEAVING) or self.parked
 
     @property
+    def kills(self) -> int:
+        """Runs in a row that were killed while they had it in hand, as far as is known."""
+        return self.attempts if self.status in (STARTED, WRITING) else 0
+
+    @property
     def reason(self) -> str:
         """Why it is not done, for a person."""
         return self.error or "its run was killed while it was being worked on"
