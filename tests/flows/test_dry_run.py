@@ -59,6 +59,8 @@ def test_a_dry_run_of_a_new_corpus_counts_what_the_run_then_does(source: Path) -
         assert found.pop("embedded") + found.pop("cached") == expected.pop("embedded") + expected.pop("cached")
         assert found == expected, name
         assert not dry.strategies[name].guessed
+    sent = [sum(own.embedded for own in report.strategies.values()) for report in (dry, real)]
+    assert sent[0] == sent[1] > 0
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

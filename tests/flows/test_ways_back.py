@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from stores import Retriever, connect
+import pytest
+
+from stores import Retriever, SettingsChanged, connect
 from tests.flows.conftest import ingest, quarry, told
 from tests.flows.test_ingestion import of_kind
 
@@ -50,3 +52,18 @@ def test_readers_see_the_old_build_or_the_new_one_and_never_a_mix(source: Path) 
     assert not builds[0] & builds[1]
     assert len(seen) > 2
     assert all(texts and (texts <= builds[0] or texts <= builds[1]) for texts in seen)
+
+
+def test_a_collection_of_an_earlier_version_can_be_rebuilt(source: Path) -> None:
+    ingest(source, "recursive")
+    with connect() as client:
+        found, _ = client.scroll("docs__recursive", limit=100)
+        rows = [point.id for point in found if (point.payload or {})["kind"] == "document"]
+        client.delete_payload("docs__recursive", ["chunks", "parents"], points=rows)
+        recipe = client.get_collection("docs__recursive").config.metadata["recipe"]  # type: ignore[index]
+        client.update_collection("docs__recursive__1", metadata={"recipe": {**recipe, "schema_version": 1}})
+    with pytest.raises(SettingsChanged, match="schema_version"):
+        ingest(source, "recursive")
+    (source / "log.txt").unlink()
+    assert ingest(source, "recursive", rebuild=True).exit_status == 0
+    assert {row["uri"] for row in of_kind("docs__recursive", "document")} == {"guide.md", "notes/tea.md"}

@@ -433,3 +433,13 @@ def test_processes_share_one_file(path: Path) -> None:
 def test_the_file_is_in_write_ahead_mode(cache: ModelCache, path: Path) -> None:
     with sqlite3.connect(path) as reader:
         assert reader.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_a_cache_that_is_only_read_leaves_no_file_behind(path: Path) -> None:
+    with ModelCache(path) as cache:
+        CachedEmbedder(CountingEmbedder(), cache).embed(["one"])
+    before = sorted(path.parent.iterdir())
+    with ModelCache(path, read_only=True) as cache:
+        assert len(cache.get_vectors([vector_key("counting", 4, "one")])) == 1
+        assert sorted(path.parent.iterdir()) == before
+    assert sorted(path.parent.iterdir()) == before

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 from qdrant_client import QdrantClient
 
 from chunkers.ids import document_id
-from stores import Pending, Plan, Target, Writer, plan_documents, read_states
-from stores.journal import FAILED, MOST_ATTEMPTS, STARTED, DocumentState
+from stores import Pending, Plan, StoreError, Target, Writer, plan_documents, read_states
+from stores.journal import DONE, FAILED, LEAVING, MOST_ATTEMPTS, MOVING, STARTED, DocumentState, JournalRow
 from tests.doubles import HashEmbedder
 from tests.stores.conftest import LineChunker, document, points
 
@@ -136,3 +137,38 @@ def test_a_fault_of_the_model_counts_against_nobody(
         own.write([document("a.md", "one")])
     found = state(client, target, "a.md")
     assert (found.status, found.attempts) == (FAILED, 0)
+
+
+def test_an_attempt_that_the_store_could_not_journal_whole_is_given_back(
+    client: QdrantClient, target: Target, embedder: HashEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upsert, made = type(client).upsert, []
+
+    def full(self: QdrantClient, *args: Any, **options: Any) -> Any:
+        made.append(args)
+        if len(made) == 2:
+            raise ValueError("refused")
+        return upsert(self, *args, **options)
+
+    writer = writer_of(client, target, embedder)
+    with monkeypatch.context() as patch:
+        patch.setattr("stores.batches.point_batches.__defaults__", (2, 8_000_000))
+        patch.setattr(type(client), "upsert", full)
+        with pytest.raises(StoreError):
+            writer.begin([pending(f"{number}.md", str(number)) for number in range(4)])
+    assert len(points(client, target.collection)) == 2
+    writer.give_back()
+    assert points(client, target.collection) == {}
+
+
+@pytest.mark.parametrize("status", [DONE, MOVING, LEAVING])
+def test_nothing_is_left_to_do_on_what_only_waits_for_its_new_place(status: str) -> None:
+    assert DocumentState("id", "a.md", "hash", status, attempts=MOST_ATTEMPTS).finished
+    assert not DocumentState("id", "a.md", "hash", status, attempts=MOST_ATTEMPTS).parked
+
+
+def test_a_row_of_the_first_version_counts_the_ids_that_it_names() -> None:
+    row = JournalRow("id", "a.md", "hash", DONE, ("c1", "c2"), ("p",))
+    payload = dict(row.as_point().payload or {})
+    del payload["chunks"], payload["parents"]
+    assert JournalRow.from_payload(payload) == row

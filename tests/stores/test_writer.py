@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from qdrant_client import QdrantClient
 
-from chunkers import ModelError
+from chunkers import Chunked, Document, ModelError
 from stores import StoreError, Target, Writer, read_journal
 from stores.journal import DONE, FAILED
 from tests.doubles import HashEmbedder
@@ -270,3 +270,17 @@ def test_any_character_may_stand_in_a_path(client: QdrantClient, target: Target,
     writer.write([document("a/b c#1 é文?.md", "text")])
     (row,) = read_journal(client, target.collection).values()
     assert row.uri == "a/b c#1 é文?.md"
+
+
+def test_in_a_dry_run_too_one_bad_document_fails_alone(client: QdrantClient, target: Target) -> None:
+    class Picky(LineChunker):
+        def chunk(self, documents: Sequence[Document]) -> list[Chunked]:
+            if any("poison" in document.text for document in documents):
+                raise RuntimeError("no chunks")
+            return super().chunk(documents)
+
+    writer = Writer(client, target, Picky(), HashEmbedder(), "dry")
+    documents = [document("a.md", "one"), document("b.md", "poison"), document("c.md", "two\nthree")]
+    outcome = writer.rehearse(documents, stop=threading.Event(), progress=lambda done: None)
+    assert (outcome.attempted, outcome.chunks, outcome.failed) == (3, 3, [("b.md", "no chunks")])
+    assert points(client, target.collection) == {}
