@@ -308,18 +308,9 @@ class Ingestion:
         if own.plan.vanished:
             self._leases.confirm(own.target.alias)
         stored = {*self._inventory.strategies(self.corpus), *self.active()}
-        own.finish(self._lacking(own), sorted(stored), lambda: self._leases.confirm(own.target.alias))
-
-    def _lacking(self, own: StrategyRun) -> str | None:
-        """Why the collection may hold less than the corpus, or None."""
-        if not self.listing.complete:
-            return "the listing of the source is incomplete"
-        if own.missed:
-            return f"{own.missed} documents of the live collection are gone from the source; --allow-deletes {own.missed} lets them go"
-        if own.left_behind > self.request.allow_deletes:
-            return (
-                f"{own.left_behind} parked documents have text in the live collection that it lacks; mend them, or "
-                f"--allow-deletes {own.left_behind} lets that text go"
-            )
-        failed = len(own.report.failed) + len(self.report.unreadable)
-        return f"{failed} documents failed" if failed else None
+        lacking = own.lacking(
+            complete=self.listing.complete,
+            unreadable=len(self.report.unreadable),
+            allow_deletes=self.request.allow_deletes,
+        )
+        own.finish(lacking, sorted(stored), lambda: self._leases.confirm(own.target.alias))

@@ -164,6 +164,29 @@ class StrategyRun:
         """Counts the points that a real run would delete with the vanished documents."""
         self.report.deleted += sum(state.chunks + state.parents for state in self.plan.vanished)
 
+    def lacking(self, *, complete: bool, unreadable: int, allow_deletes: int) -> str | None:
+        """Why the collection may hold less than the corpus, or than readers have now; None if it does not.
+
+        Args:
+            complete: the listing of the source saw everything.
+            unreadable: files that could not be read.
+            allow_deletes: how many documents readers may lose.
+        """
+        if not complete:
+            return "the listing of the source is incomplete"
+        if self.missed:
+            return (
+                f"{self.missed} documents of the live collection are gone from the source; --allow-deletes {self.missed} "
+                "lets them go"
+            )
+        if self.left_behind > allow_deletes:
+            return (
+                f"{self.left_behind} parked documents have text in the live collection that it lacks; mend them, or "
+                f"--allow-deletes {self.left_behind} lets that text go"
+            )
+        failed = len(self.report.failed) + unreadable
+        return f"{failed} documents failed" if failed else None
+
     def finish(self, lacking: str | None, siblings: Sequence[str], confirm: Callable[[], None]) -> None:
         """Deletes what vanished, verifies the collection and points the alias at it.
 
