@@ -63,7 +63,8 @@ def check_never_less(scenario: Scenario, found: Stored, history: Sequence[int], 
             for target in targets:
                 version = scenario.versions[target]
                 places = [place for place, other in version.items() if other == text]
-                ways += [whole[target][place] for place in places or ([uri] if uri in version else [])]
+                # Under its own uri as that version has it, or, moved or copied, where that version has its text.
+                ways += [whole[target][place] for place in {*places, uri} if place in version]
                 gone = gone or (not places and uri not in version)
             assert gone or any(ids <= points.keys() for ids in ways), (where, strategy, "text is gone", uri)
 
