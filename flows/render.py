@@ -180,6 +180,7 @@ def collections(console: Console, found: Sequence[CollectionInfo]) -> None:
     table = _table()
     table.add_column("corpus", overflow="fold")
     table.add_column("strategy", no_wrap=True)
+    table.add_column("build", justify="right", no_wrap=True)
     table.add_column("state")
     for column in ("docs", "chunks", "parents"):
         table.add_column(column, justify="right", no_wrap=True)
@@ -188,7 +189,9 @@ def collections(console: Console, found: Sequence[CollectionInfo]) -> None:
     for info in found:
         counts = (info.documents, info.chunks, info.parents)
         last_run = (info.last_run or "never")[:16].replace("T", " ")
-        table.add_row(info.corpus, info.strategy, info.state, *(f"{count:,}" for count in counts), last_run)
+        table.add_row(
+            info.corpus, info.strategy, str(info.build), info.state, *(f"{count:,}" for count in counts), last_run
+        )
         made_with.setdefault((info.embedding_model, info.context_model), []).append(info.collection)
     console.print(table)
     for (embedding, context), names in made_with.items():

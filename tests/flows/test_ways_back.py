@@ -18,6 +18,8 @@ def test_a_rollback_and_a_drop_undo_a_rebuild(source: Path) -> None:
     ingest(source, "recursive", rebuild=True, **options)
     assert quarry("rollback").stdout == "docs__recursive: from docs__recursive__2 back to docs__recursive__1\n"
     assert ingest(source, "recursive").strategies["recursive"].unchanged == 3
+    rows = [line.split()[:4] for line in quarry("status").stdout.splitlines() if line.startswith("docs ")]
+    assert rows == [["docs", "recursive", "1", "live"], ["docs", "recursive", "2", "superseded"]]
     refused = quarry("drop", "docs__recursive__1")
     assert (refused.exit_code, "points at it" in refused.stderr) == (1, True)
     assert told("drop", "docs__recursive__2") == {"dropped": ["docs__recursive__2"]}
