@@ -225,7 +225,8 @@ def verified(console: Console, found: Sequence[Verified]) -> None:
         table.add_row(name, *(f"{count:,}" for count in counts), differing)
     console.print(table)
     for own in found:
-        if own.repaired:
+        # What could not be repaired at all says so in its error.
+        if own.repaired and len(own.findings) < own.repaired:
             console.print(
                 f"{own.collection}: {own.repaired} differences were put right"
                 if own.sound
