@@ -135,6 +135,10 @@ def ingest(
     retry_parked: Annotated[
         bool, typer.Option("--retry-parked", help="Try documents again that failed so often that they were parked.")
     ] = False,
+    max_failed: Annotated[
+        int,
+        typer.Option(min=0, metavar="N", help="Let up to N documents of a strategy fail before it counts as failed."),
+    ] = 0,
     assignments: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -149,8 +153,10 @@ def ingest(
         from chunkers import STRATEGIES
         from flows.request import Request
 
-        request = Request(source, corpus, tuple(strategy or STRATEGIES), rebuild, dry_run, allow_deletes, retry_parked)
-        report = run_ingest(request, settings, _overrides(assignments), plain=plain or dry_run, say=_say, quiet=as_json)
+        request = Request(
+            source, corpus, tuple(strategy or STRATEGIES), rebuild, dry_run, allow_deletes, retry_parked, max_failed
+        )
+        report = run_ingest(request, settings, plain=plain or dry_run, say=_say, quiet=as_json)
     if as_json:
         _print_json(report.as_json())
     else:

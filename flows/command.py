@@ -53,15 +53,12 @@ class Watcher(Observer):
         self._say(message)
 
 
-def run_ingest(
-    request: Request, settings: Settings, overrides: dict[str, str], *, plain: bool, say: Say, quiet: bool
-) -> Report:
+def run_ingest(request: Request, settings: Settings, *, plain: bool, say: Say, quiet: bool) -> Report:
     """Runs `request` and returns its report, also after an interruption.
 
     Args:
         request: what to do.
         settings: parameters, models, places.
-        overrides: what in them was given for this run alone, for Prefect's record of it.
         plain: without Prefect.
         say: prints a line for a person.
         quiet: no progress bars.
@@ -80,7 +77,7 @@ def run_ingest(
                         run(ingestion, runner)
                 else:
                     with _server(settings, say):
-                        _run_flow(request, overrides, ingestion)
+                        _run_flow(request, ingestion)
             except KeyboardInterrupt:
                 ingestion.report.interrupted = True
     return ingestion.report
@@ -91,11 +88,13 @@ def _bars() -> Progress:
     return Progress(*columns, console=Console(stderr=True), transient=True)
 
 
-def _run_flow(request: Request, overrides: dict[str, str], ingestion: Ingestion) -> None:
+def _run_flow(request: Request, ingestion: Ingestion) -> None:
     from prefect.exceptions import TerminationSignal
 
+    from flows.form import OFFERED
     from flows.ingest import ingest
 
+    given = ingestion.settings.model_dump(include=ingestion.settings.model_fields_set)
     try:
         state = ingest(
             # As anybody would have to give it to repeat the run from elsewhere.
@@ -106,7 +105,8 @@ def _run_flow(request: Request, overrides: dict[str, str], ingestion: Ingestion)
             dry_run=request.dry_run,
             allow_deletes=request.allow_deletes,
             retry_parked=request.retry_parked,
-            overrides=overrides or None,
+            max_failed=request.max_failed,
+            **{name: value for name, value in given.items() if name in OFFERED},
             return_state=True,
         )
     except TerminationSignal as signal:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import dataclasses
 import unicodedata
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from flows.sources import Listing
+from flows.patterns import Pattern
+from flows.sources import Listing, SourceError
 from stores import check_corpus, corpus_slug
 
 
@@ -60,3 +61,32 @@ def restrict(listing: Listing, documents: Collection[str]) -> Listing:
     """`listing` with no other documents than those, which makes it partial."""
     entries = [entry for entry in listing.entries if entry.uri in documents]
     return dataclasses.replace(listing, entries=entries, skipped=[], partial=True)
+
+
+def select(listing: Listing, globs: Sequence[str]) -> Listing:
+    """`listing` with the documents and skipped files that some glob names, which makes it partial.
+
+    Args:
+        listing: of a source.
+        globs: patterns of paths below the listing's root, such as `guides/**/*.md`; `**` stands for any number of folders.
+
+    Raises:
+        SourceError: a glob is empty, absolute or names no document, so that a misspelt one is not taken for "nothing to do".
+    """
+    named: set[str] = set()
+    names = [entry.uri for entry in listing.entries] + [row.document for row in listing.skipped]
+    for glob in globs:
+        told = glob.strip()
+        if not told or told.startswith("/") or ".." in told.split("/"):
+            raise SourceError(
+                f"documents: {glob!r} cannot be used; it must be a glob below {listing.root}, such as 'guides/**/*.md'"
+            )
+        pattern = Pattern(told.removeprefix("./").split("/"))
+        found = {name for name in names if pattern.matches(name)}
+        if not found:
+            raise SourceError(
+                f"documents: {glob!r} names no document below {listing.root}; write '**' for folders within folders"
+            )
+        named |= found
+    skipped = [row for row in listing.skipped if row.document in named]
+    return dataclasses.replace(restrict(listing, named), skipped=skipped)

@@ -22,7 +22,7 @@ from chunkers import Document, ModelError, SettingError
 from chunkers.ids import document_id
 from chunkers.models import Asked, ModelCache
 from flows import batches
-from flows.corpora import choose_corpus, rebase
+from flows.corpora import choose_corpus, rebase, select
 from flows.loading import LoadError, hash_file, load_document, remarks
 from flows.models import Shared, Tools, open_tools
 from flows.observer import Observer, current
@@ -103,10 +103,16 @@ class Ingestion:
         roots = self._inventory.roots()
         self.corpus = choose_corpus(listing, request.corpus, roots)
         self.listing = rebase(listing, roots.get(self.corpus))
+        if request.documents:
+            self.listing = select(self.listing, request.documents)
         if request.rebuild and self.listing.partial:
             raise SettingError("rebuild", True, "left out for a part of a corpus: a rebuild needs the whole of it")
         self.report = Report(
-            self.corpus, str(self.listing.root), complete=self.listing.complete, dry_run=request.dry_run
+            self.corpus,
+            str(self.listing.root),
+            complete=self.listing.complete,
+            dry_run=request.dry_run,
+            max_failed=request.max_failed,
         )
         self.report.skipped = [(row.document, row.reason) for row in self.listing.skipped]
         if not listing.entries and self.corpus not in roots:
@@ -312,5 +318,11 @@ class Ingestion:
             complete=self.listing.complete,
             unreadable=len(self.report.unreadable),
             allow_deletes=self.request.allow_deletes,
+            max_failed=self.request.max_failed,
         )
-        own.finish(lacking, sorted(stored), lambda: self._leases.confirm(own.target.alias))
+        own.finish(
+            lacking,
+            sorted(stored),
+            lambda: self._leases.confirm(own.target.alias),
+            max_failed=self.request.max_failed,
+        )

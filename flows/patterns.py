@@ -49,6 +49,13 @@ class Pattern:
                 after.add(state + 1)
         return frozenset(after)
 
+    def matches(self, path: str) -> bool:
+        """Whether a path, with `/` between its parts, is matched as a whole."""
+        states = frozenset({0})
+        for name in path.split("/"):
+            states = self.step(states, name)
+        return self.accepts(states)
+
     def accepts(self, states: frozenset[int]) -> bool:
         """Whether a file that led to `states` is matched."""
         return len(self._parts) in self._closed(states)

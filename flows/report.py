@@ -104,6 +104,8 @@ class Report:
         complete: whether the listing of the source was complete.
         interrupted: the run was stopped before its end.
         error: what ended the run as a whole, or None.
+        dry_run: nothing was written; the counts are what would be.
+        max_failed: so many documents may fail in a strategy before it counts as failed.
     """
 
     corpus: str
@@ -117,6 +119,7 @@ class Report:
     interrupted: bool = False
     error: str | None = None
     dry_run: bool = False
+    max_failed: int = 0
 
     def failures(self) -> list[str]:
         """One phrase for each thing that failed; empty when all is done."""
@@ -125,12 +128,12 @@ class Report:
         if stopped:
             reasons = "; ".join(f"{name} ({error})" for name, error in stopped.items())
             told.append(f"{len(stopped)} of {len(self.strategies)} strategies failed: {reasons}")
-        failed = {name: len(own.failed) for name, own in self.strategies.items() if own.failed}
+        failed = {name: len(own.failed) for name, own in self.strategies.items() if own.failed and self._over(own)}
         if failed:
             counts = ", ".join(f"{count} in {name}" for name, count in failed.items())
-            rows = [row for own in self.strategies.values() for row in own.failed]
+            rows = [row for name in failed for row in self.strategies[name].failed]
             told.append(f"documents failed: {counts}: {_examples(rows)}")
-        if self.unreadable:
+        if self.unreadable and any(self._over(own) for own in self.strategies.values()):
             files = "1 file" if len(self.unreadable) == 1 else f"{len(self.unreadable)} files"
             told.append(f"{files} could not be read: {_examples(self.unreadable)}")
         if not self.complete:
@@ -144,6 +147,17 @@ class Report:
             told.append("stopped before the end; the next run goes on")
         return told
 
+    def _over(self, own: StrategyReport) -> bool:
+        """Whether more documents failed in a strategy than may; a file that cannot be read fails in all of them."""
+        return len(own.failed) + len(self.unreadable) > self.max_failed
+
+    @property
+    def tolerated(self) -> int:
+        """Documents that failed in some strategy, or could not be read, without anything counting as failed for it."""
+        rows = {document for own in self.strategies.values() if not self._over(own) for document, _ in own.failed}
+        within = self.strategies and not all(self._over(own) for own in self.strategies.values())
+        return len(rows | ({document for document, _ in self.unreadable} if within else set()))
+
     @property
     def exit_status(self) -> int:
         """0 when all is done, 1 when something failed."""
@@ -154,6 +168,8 @@ class Report:
         documents = max((own.documents for own in self.strategies.values()), default=0)
         strategies = "1 strategy" if len(self.strategies) == 1 else f"{len(self.strategies)} strategies"
         done = f"{strategies}, {documents} documents"
+        if self.tolerated:
+            done += f"; {self.tolerated} failed, which --max-failed {self.max_failed} allows"
         return "; ".join(self.failures()) or done
 
     def as_json(self) -> dict[str, Any]:

@@ -13,15 +13,17 @@ class Request:
 
     Attributes:
         source: a file, a folder or a glob.
+        documents: globs below the source's root that name a part of it; all of it when empty.
         corpus: the corpus's name; chosen from the root folder when None.
         strategies: names from `chunkers.STRATEGIES`.
         rebuild: build a new collection beside the live one.
         dry_run: plan and report, write nothing.
         allow_deletes: how many vanished documents may be deleted although the guards would hold them back.
         retry_parked: try documents again that failed so often that they were parked.
+        max_failed: how many documents may fail in a strategy before it counts as failed.
 
     Raises:
-        SettingError: a strategy is unknown, or none is named, or the number is negative.
+        SettingError: a strategy is unknown, or none is named, or a number is negative.
     """
 
     source: str
@@ -31,10 +33,13 @@ class Request:
     dry_run: bool = False
     allow_deletes: int = 0
     retry_parked: bool = False
+    max_failed: int = 0
+    documents: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for strategy in self.strategies or (None,):
             if strategy not in STRATEGIES:
                 raise SettingError("strategy", strategy, f"one of {', '.join(STRATEGIES)}")
-        if self.allow_deletes < 0:
-            raise SettingError("allow_deletes", self.allow_deletes, "a whole number of at least 0")
+        for name in ("allow_deletes", "max_failed"):
+            if getattr(self, name) < 0:
+                raise SettingError(name, getattr(self, name), "a whole number of at least 0")

@@ -39,33 +39,71 @@ class SettingsError(ValueError):
 
 
 class Settings(BaseSettings):
-    """What can be set. A field's description says what is legal. Make it with `Settings.load`, which explains what is wrong."""
+    """What can be set. A field's title says what it is, its description what is legal.
+
+    Make it with `Settings.load`, which explains what is wrong.
+    """
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, env_ignore_empty=True, extra="forbid", frozen=True, str_strip_whitespace=True
     )
 
-    chunk_size: int = Field(512, ge=1, description="a whole number of tokens, at least 1")
-    chunk_overlap: int = Field(50, ge=0, description="a whole number of tokens, at least 0 and less than chunk_size")
-    recursive_chunk_chars: int = Field(2000, ge=1, description="a whole number of characters, at least 1")
-    sentence_overlap: int = Field(2, ge=0, description="a whole number of sentences, at least 0")
+    chunk_size: int = Field(
+        512, ge=1, title="Tokens a chunk has at most", description="a whole number of tokens, at least 1"
+    )
+    chunk_overlap: int = Field(
+        50,
+        ge=0,
+        title="Tokens shared by neighbouring windows",
+        description="a whole number of tokens, at least 0 and less than chunk_size",
+    )
+    recursive_chunk_chars: int = Field(
+        2000,
+        ge=1,
+        title="Characters that recursive aims at",
+        description="a whole number of characters, at least 1",
+    )
+    sentence_overlap: int = Field(
+        2,
+        ge=0,
+        title="Sentences shared by neighbouring chunks of sentence",
+        description="a whole number of sentences, at least 0",
+    )
     semantic_threshold: float | None = Field(
         None,
         ge=-1,
         le=100,
         allow_inf_nan=False,
+        title="Cosine under which neighbours are parted, or a percentile",
         description="a cosine from -1 to 1, a percentile from 0 to 100, or empty for the model's own",
     )
-    semantic_threshold_mode: Literal["absolute", "percentile"] = Field("absolute", description="absolute or percentile")
-    semantic_min_chunk_size: int = Field(5, ge=1, description="a whole number of sentences, at least 1")
-    context_window_chars: int = Field(500, ge=0, description="a whole number of characters, at least 0")
+    semantic_threshold_mode: Literal["absolute", "percentile"] = Field(
+        "absolute", title="How semantic_threshold is meant", description="absolute or percentile"
+    )
+    semantic_min_chunk_size: int = Field(
+        5,
+        ge=1,
+        title="Sentences that a chunk of semantic should have",
+        description="a whole number of sentences, at least 1",
+    )
+    context_window_chars: int = Field(
+        500,
+        ge=0,
+        title="Characters before and after a chunk that the context writer sees",
+        description="a whole number of characters, at least 0",
+    )
     parent_max_tokens: int | None = Field(
         None,
         ge=1,
+        title="Tokens a parent has at most",
         description="a whole number of tokens, at least chunk_size, or empty for 2048 (or chunk_size if that is more)",
     )
-    embedding_model: str = Field("auto", min_length=1, description="the name of a model, wordllama or auto")
-    llm_model: str = Field("auto", min_length=1, description="the name of a model, outline or auto")
+    embedding_model: str = Field(
+        "auto", min_length=1, title="Embedding model", description="the name of a model, wordllama or auto"
+    )
+    llm_model: str = Field(
+        "auto", min_length=1, title="Model that writes contexts", description="the name of a model, outline or auto"
+    )
     home: Path = Field(Path(".quarry"), validate_default=True, description="a folder")
     openai_api_key: SecretStr | None = Field(None, validation_alias="OPENAI_API_KEY", description="a key")
     openai_base_url: str | None = Field(

@@ -164,13 +164,14 @@ class StrategyRun:
         """Counts the points that a real run would delete with the vanished documents."""
         self.report.deleted += sum(state.chunks + state.parents for state in self.plan.vanished)
 
-    def lacking(self, *, complete: bool, unreadable: int, allow_deletes: int) -> str | None:
+    def lacking(self, *, complete: bool, unreadable: int, allow_deletes: int, max_failed: int) -> str | None:
         """Why the collection may hold less than the corpus, or than readers have now; None if it does not.
 
         Args:
             complete: the listing of the source saw everything.
             unreadable: files that could not be read.
             allow_deletes: how many documents readers may lose.
+            max_failed: how many documents may have failed.
         """
         if not complete:
             return "the listing of the source is incomplete"
@@ -185,15 +186,18 @@ class StrategyRun:
                 f"--allow-deletes {self.left_behind} lets that text go"
             )
         failed = len(self.report.failed) + unreadable
-        return f"{failed} documents failed" if failed else None
+        return f"{failed} documents failed" if failed > max_failed else None
 
-    def finish(self, lacking: str | None, siblings: Sequence[str], confirm: Callable[[], None]) -> None:
+    def finish(
+        self, lacking: str | None, siblings: Sequence[str], confirm: Callable[[], None], *, max_failed: int
+    ) -> None:
         """Deletes what vanished, verifies the collection and points the alias at it.
 
         Args:
             lacking: why the collection may hold less than the corpus, or None.
             siblings: strategies of the corpus that are stored.
             confirm: raises if another run has taken over, just before the alias moves.
+            max_failed: how many documents may have failed.
 
         Raises:
             StoreError: the store failed, or holds something else than the journal says, or the alias may not move.
@@ -202,7 +206,13 @@ class StrategyRun:
             if self.plan.vanished:
                 self.report.deleted += self._writer.delete(self.plan.vanished).deleted
             finish_target(
-                self._client, self.target, journal=self.journal, lacking=lacking, siblings=siblings, confirm=confirm
+                self._client,
+                self.target,
+                journal=self.journal,
+                lacking=lacking,
+                allowed=max_failed,
+                siblings=siblings,
+                confirm=confirm,
             )
 
     @contextmanager

@@ -112,6 +112,7 @@ def finish_target(
     *,
     journal: Mapping[str, DocumentState] | None = None,
     lacking: str | None = None,
+    allowed: int = 0,
     siblings: Sequence[str] = (),
     confirm: Callable[[], None] = lambda: None,
 ) -> None:
@@ -126,6 +127,7 @@ def finish_target(
         target: what the run wrote to.
         journal: the collection's documents as they are now; read when None.
         lacking: why the collection may hold less than it should, or None.
+        allowed: how many documents may be not done all the same, since they failed.
         siblings: strategies of the corpus that are stored, for noticing later that one is gone.
         confirm: called just before the alias moves; it raises if that must not be any more.
 
@@ -148,7 +150,7 @@ def finish_target(
         parsed = parse_collection(present)
         if parsed is None or parse_alias(target.alias) != (parsed.corpus, parsed.strategy):
             raise StoreError(f"alias {target.alias} points at {present}, which is not ours; it is left alone")
-        if unfinished:
+        if unfinished > allowed:
             lacking = lacking or f"{unfinished} documents are not done"
         if lacking:
             raise StoreError(

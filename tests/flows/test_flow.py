@@ -108,7 +108,7 @@ def test_a_withheld_deletion_is_seen_in_the_state(source: Path, prefect_server: 
 def test_tasks_hash_nothing_and_keep_no_results() -> None:
     from prefect.cache_policies import NO_CACHE
 
-    from flows.ingest import load_batch, write_batch
+    from flows.tasks import load_batch, write_batch
 
     for task in (load_batch, write_batch):
         assert task.cache_policy is NO_CACHE
@@ -156,8 +156,8 @@ def test_tasks_find_their_run_from_a_second_copy_of_the_flow_s_module(monkeypatc
 
     import cloudpickle
 
-    from flows import ingest as original
     from flows import running
+    from flows import tasks as original
 
     spec = spec_from_file_location("elsewhere", original.__file__)
     assert spec is not None

@@ -1,0 +1,61 @@
+"""What both flows do: open a run, carry it out by tasks, show it on the run's page, and end in the state that its counts mean.
+
+The state is computed from the report: Completed, or Failed with a message that names what failed while everything else is stored.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from prefect import runtime
+from prefect.client.schemas.objects import State
+from prefect.states import Cancelled, Completed, Failed
+
+from chunkers import ModelError, SettingError
+from flows import form, page, running
+from flows.ingestion import Ingestion
+from flows.observer import current
+from flows.request import Request
+from flows.running import run
+from flows.settings import Settings, SettingsError
+from flows.sources import SourceError
+from flows.tasks import PrefectRunner
+from stores import StoreError
+
+
+def run_as_flow(settings: dict[str, Any], **request: Any) -> State[None]:
+    """Carries out a request inside a flow run; the final state of that.
+
+    Args:
+        settings: those that were given for this run, by name.
+        request: the fields of a `Request`.
+    """
+    try:
+        asked = Request(**request)
+        ingestion = current().prepared(asked) or _open(asked, Settings.load(form.overrides(settings)))
+    except (SourceError, SettingError, SettingsError, StoreError, ModelError, OSError) as error:
+        return Failed(message=str(error))
+    with ingestion:
+        running.under_way[ingestion.run_id] = runner = PrefectRunner(ingestion)
+        try:
+            report = run(ingestion, runner)
+        except KeyboardInterrupt:
+            return Cancelled(message=ingestion.report.summary())
+        finally:
+            del running.under_way[ingestion.run_id]
+            page.publish(ingestion.report)
+    if report.exit_status:
+        return Failed(message=report.summary())
+    return Completed(message=report.summary())
+
+
+def _open(request: Request, settings: Settings) -> Ingestion:
+    """A run of a deployment, or of somebody who calls the flow.
+
+    Raises:
+        SettingsError: a worker starts the flow in a temporary folder, where an embedded store would be lost.
+    """
+    if runtime.deployment.id and not settings.qdrant_url and "QUARRY_HOME" not in os.environ:
+        raise SettingsError("set QUARRY_HOME to an absolute folder, or QDRANT_URL, in the environment of the worker")
+    return Ingestion(request, settings)
