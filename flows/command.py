@@ -21,7 +21,7 @@ from flows.observer import Observer, observed
 from flows.report import Report
 from flows.request import Request
 from flows.running import PlainRunner, run
-from flows.server import ServerError, prefect_environment, private_server
+from flows.server import ServerError, prefect_environment, private_server, without_heartbeats
 from flows.settings import Settings
 
 Say = Callable[[str], None]
@@ -128,7 +128,8 @@ def _server(settings: Settings, say: Say) -> Iterator[None]:
         return
     with private_server(settings.home, notify=say) as url:
         os.environ.update(prefect_environment(url, home=settings.home))
-        yield
+        with without_heartbeats():
+            yield
 
 
 def _probe(url: str) -> None:

@@ -139,7 +139,9 @@ class Ingestion:
         if len(failures) == len(targets):
             # It is the store that fails, not one collection of it.
             raise next(iter(failures.values()))
-        self._tell_models()
+        for name in set(self._inventory.lost(self.corpus)).intersection(self._runs):
+            self.observer.noted(f"the collection of {name} was stored once and is gone; it is built anew")
+        self.observer.noted(self.report.models())
 
     def _take(self, leases: Leases, target: Target) -> Target:
         """`target` with its collection made, and the lease of its alias taken, so that no other run writes there."""
@@ -176,17 +178,6 @@ class Ingestion:
         if refused:
             raise SettingsChanged(refused)
         return targets
-
-    def _tell_models(self) -> None:
-        embedding = ", ".join(sorted({own.report.embedding_model for own in self._runs.values()}))
-        contexts = ", ".join(
-            sorted({own.report.context_model for own in self._runs.values() if own.report.context_model})
-        )
-        for name in set(self._inventory.lost(self.corpus)).intersection(self._runs):
-            self.observer.noted(f"the collection of {name} was stored once and is gone; it is built anew")
-        self.observer.noted(
-            f"corpus {self.corpus}: embeddings by {embedding}" + (f", contexts by {contexts}" if contexts else "")
-        )
 
     def plan(self) -> None:
         """Hashes the source's files and decides, for each strategy, which documents are to be written and deleted."""

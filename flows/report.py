@@ -121,6 +121,13 @@ class Report:
     dry_run: bool = False
     max_failed: int = 0
 
+    def models(self) -> str:
+        """Which models the run works with, in one line."""
+        embedding = sorted({own.embedding_model for own in self.strategies.values()})
+        contexts = sorted({own.context_model for own in self.strategies.values() if own.context_model})
+        told = f"corpus {self.corpus}: embeddings by {', '.join(embedding)}"
+        return told + (f", contexts by {', '.join(contexts)}" if contexts else "")
+
     def failures(self) -> list[str]:
         """One phrase for each thing that failed; empty when all is done."""
         told = [self.error] if self.error else []

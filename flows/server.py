@@ -97,6 +97,16 @@ def private_server(home: Path, *, notify: Callable[[str], None] = lambda message
                 wait_until_recorded(port, since)
 
 
+@contextmanager
+def without_heartbeats() -> Iterator[None]:
+    """No heartbeats of the flow runs inside: a private server ends with its run, so nobody would miss them there, and Prefect waits a
+    second at a run's end for the thread that sends them."""
+    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+
+    with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
+        yield
+
+
 class _PortTakenError(ServerError):
     """Another process took the port between our finding it free and the server's binding it."""
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from chunkers import STRATEGIES
 from tests.benchmarks import edits, memory, store, unchanged
 from tests.benchmarks.runs import Trial
-from tests.benchmarks.texts import named_texts
+from tests.benchmarks.texts import named_texts, paragraphs
 
 ONE = ("recursive",)
 
@@ -27,12 +27,11 @@ def main(quick: bool, console: Console) -> None:
     texts = named_texts([])
     edits.measure(texts, 10 if quick else edits.EDITS, console)
     store.measure(texts["prose"], 1000 if quick else 5000, 1 if quick else 3, console)
-    paragraphs = [paragraph for text in texts.values() for paragraph in text.split("\n\n") if paragraph.strip()]
     sizes = (100, 300) if quick else (300, 1000, 10_000)
     rounds = 1 if quick else 3
     with TemporaryDirectory() as folder:
         trials = [
-            Trial(Path(folder, f"{documents}-{len(strategies)}"), paragraphs, documents, strategies)
+            Trial(Path(folder, f"{documents}-{len(strategies)}"), paragraphs(texts), documents, strategies)
             for documents in sizes
             for strategies in (ONE, STRATEGIES)
         ]

@@ -20,6 +20,11 @@ def named_texts(files: list[Path]) -> dict[str, str]:
     return {"prose": prose(), "manual": manual(), "markdown": markdown()}
 
 
+def paragraphs(texts: dict[str, str]) -> list[str]:
+    """The paragraphs of named texts, to make documents of."""
+    return [paragraph for text in texts.values() for paragraph in text.split("\n\n") if paragraph.strip()]
+
+
 def prose() -> str:
     """Paragraphs from the documentation strings of Python's standard library, with no mark of markdown in them."""
     paragraphs = dict.fromkeys(_docstring_paragraphs(Path(get_paths()["stdlib"])))
