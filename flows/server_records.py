@@ -16,8 +16,8 @@ from typing import Any
 # Seconds for the client's last events; its last logs have five.
 FLUSH_BOUND = 10.0
 # Seconds without change after which the records are taken for complete: with every task run at its end, and with some that are not,
-# as after an interruption. The server writes every quarter of a second.
-QUIET_WHEN_DONE = 0.6
+# as after an interruption. The server writes every second.
+QUIET_WHEN_DONE = 1.5
 QUIET_WHEN_OPEN = 3.0
 SETTLE_BOUND = 20.0
 _POLL = 0.1

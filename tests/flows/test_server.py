@@ -202,3 +202,11 @@ def test_no_module_here_imports_prefect() -> None:
     code = "import sys, flows.loading, flows.settings, flows.server; sys.exit('prefect' in sys.modules)"
     root = Path(server.__file__).parents[1]
     assert subprocess.run([sys.executable, "-c", code], cwd=root, check=False).returncode == 0
+
+
+def test_the_server_s_recorder_gets_whole_seconds() -> None:
+    """Prefect cuts off the rest: with 0.25 its recorder waited for nothing, without end, and took a processor for itself."""
+    from flows.server import _SERVER
+
+    given = _SERVER["PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL"]
+    assert int(given) >= 1
