@@ -210,6 +210,23 @@ def status(as_json: JsonOption = False) -> None:
 
 
 @app.command()
+def serve(
+    source: Annotated[str, typer.Argument(help="A folder, a file or a quoted glob of markdown and text files.")],
+    corpus: CorpusOption = None,
+    strategy: Annotated[list[str] | None, typer.Option(help=STRATEGY_HELP)] = None,
+    assignments: SetOption = None,
+) -> None:
+    """Ingest on a schedule, and backfill when somebody asks for it in the Prefect UI, until stopped."""
+    with _clear_errors(as_json=False):
+        settings = _settings(assignments)
+        from chunkers import STRATEGIES
+        from flows.request import Request
+        from flows.serve import serve as serve_forever
+
+        serve_forever(Request(source, corpus, tuple(strategy or STRATEGIES)), settings, say=_say)
+
+
+@app.command()
 def verify(
     corpus: CorpusOption = None,
     strategy: Annotated[list[str] | None, typer.Option(help=STORED_HELP)] = None,

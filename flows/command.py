@@ -121,7 +121,7 @@ def _server(settings: Settings, say: Say) -> Iterator[None]:
     """The server that PREFECT_API_URL names, or a private one for this run."""
     named = os.environ.get("PREFECT_API_URL")
     if named:
-        _probe(named)
+        probe(named)
         os.environ.update(prefect_environment(named))
         say(f"Prefect server: {named}")
         yield
@@ -132,7 +132,7 @@ def _server(settings: Settings, say: Say) -> Iterator[None]:
             yield
 
 
-def _probe(url: str) -> None:
+def probe(url: str) -> None:
     """Raises ServerError where nothing answers at a Prefect server's address; any answer will do."""
     try:
         with urlopen(f"{url.rstrip('/')}/health", timeout=10):

@@ -71,11 +71,14 @@ def prefect_environment(api_url: str, *, home: Path | None = None) -> dict[str, 
 
 
 @contextmanager
-def private_server(home: Path, *, notify: Callable[[str], None] = lambda message: None) -> Iterator[str]:
+def private_server(
+    home: Path, *, port: int | None = None, notify: Callable[[str], None] = lambda message: None
+) -> Iterator[str]:
     """Runs a Prefect server while the block does.
 
     Args:
         home: the store's own folder; the database and the log are in `prefect/` below it.
+        port: to be tried first, so that the UI stays at one address; another one if it is taken.
         notify: told in one line what the user is waiting for.
 
     Yields:
@@ -89,7 +92,7 @@ def private_server(home: Path, *, notify: Callable[[str], None] = lambda message
     first = "" if (folder / "prefect.db").exists() else "; the first time it creates its database, up to 30 s"
     notify(f"starting a private Prefect server{first}")
     since = datetime.now(UTC)
-    with _running_server(folder) as (process, port):
+    with _running_server(folder, port) as (process, port):
         try:
             yield f"http://127.0.0.1:{port}/api"
         finally:
@@ -113,10 +116,10 @@ class _PortTakenError(ServerError):
 
 
 @contextmanager
-def _running_server(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+def _running_server(folder: Path, wanted: int | None) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """A server that answers, and its port; stopped behind the block, and if it does not come up."""
     for attempt in range(_PORTS):
-        port = _free_port()
+        port = wanted if wanted and attempt == 0 and _is_free(wanted) else _free_port()
         process = _start(folder, port)
         try:
             try:
@@ -142,6 +145,16 @@ def _past_proxies() -> dict[str, str]:
     told = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
     hosts = ",".join(dict.fromkeys([*filter(None, told.split(",")), "127.0.0.1", "localhost"]))
     return {"NO_PROXY": hosts, "no_proxy": hosts}
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server binds
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
 
 
 def _free_port() -> int:

@@ -104,6 +104,18 @@ class Settings(BaseSettings):
     llm_model: str = Field(
         "auto", min_length=1, title="Model that writes contexts", description="the name of a model, outline or auto"
     )
+    schedule: str = Field(
+        "0 4 * * *",
+        min_length=1,
+        title="When `quarry serve` ingests",
+        description="five fields of cron, such as '0 4 * * *' for 04:00 every day",
+    )
+    time_zone: str = Field(
+        "UTC",
+        min_length=1,
+        title="Time zone of the schedule",
+        description="a name of the time zone database, such as Europe/Berlin",
+    )
     home: Path = Field(Path(".quarry"), validate_default=True, description="a folder")
     openai_api_key: SecretStr | None = Field(None, validation_alias="OPENAI_API_KEY", description="a key")
     openai_base_url: str | None = Field(
