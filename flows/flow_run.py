@@ -10,6 +10,7 @@ from typing import Any
 
 from prefect import runtime
 from prefect.client.schemas.objects import State
+from prefect.exceptions import TerminationSignal
 from prefect.states import Cancelled, Completed, Failed
 
 from chunkers import ModelError, SettingError
@@ -40,7 +41,10 @@ def run_as_flow(settings: dict[str, Any], **request: Any) -> State[None]:
         running.under_way[ingestion.run_id] = runner = PrefectRunner(ingestion)
         try:
             report = run(ingestion, runner)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, TerminationSignal):
+            if runtime.deployment.id:
+                # Whoever started this process set the state to Cancelling, and sets it to Cancelled when the process has ended.
+                raise
             return Cancelled(message=ingestion.report.summary())
         finally:
             del running.under_way[ingestion.run_id]
