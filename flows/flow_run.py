@@ -14,9 +14,10 @@ from prefect.exceptions import TerminationSignal
 from prefect.states import Cancelled, Completed, Failed
 
 from chunkers import ModelError, SettingError
-from flows import form, page, running
+from flows import form, logs, running
 from flows.ingestion import Ingestion
 from flows.observer import current
+from flows.page import Page
 from flows.request import Request
 from flows.running import run
 from flows.settings import Settings, SettingsError
@@ -32,12 +33,13 @@ def run_as_flow(settings: dict[str, Any], **request: Any) -> State[None]:
         settings: those that were given for this run, by name.
         request: the fields of a `Request`.
     """
+    logs.set_up_for_flow()
     try:
         asked = Request(**request)
         ingestion = current().prepared(asked) or _open(asked, Settings.load(form.overrides(settings)))
     except (SourceError, SettingError, SettingsError, StoreError, ModelError, OSError) as error:
         return Failed(message=str(error))
-    with ingestion:
+    with logs.about(run=ingestion.run_id, corpus=ingestion.corpus), Page(ingestion), ingestion:
         running.under_way[ingestion.run_id] = runner = PrefectRunner(ingestion)
         try:
             report = run(ingestion, runner)
@@ -48,7 +50,6 @@ def run_as_flow(settings: dict[str, Any], **request: Any) -> State[None]:
             return Cancelled(message=ingestion.report.summary())
         finally:
             del running.under_way[ingestion.run_id]
-            page.publish(ingestion.report)
     if report.exit_status:
         return Failed(message=report.summary())
     return Completed(message=report.summary())

@@ -11,11 +11,12 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from chunkers import STRATEGIES
 from flows.flow_run import run_as_flow
 from flows.form import Count, StrategyName, offering_settings
+from flows.page import run_name
 
 
 @flow(
     name="ingest",
-    flow_run_name="ingest {source}",
+    flow_run_name=run_name,
     persist_result=False,
     task_runner=ThreadPoolTaskRunner(max_workers=len(STRATEGIES) + 1),  # type: ignore[arg-type]
 )

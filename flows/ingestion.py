@@ -21,7 +21,7 @@ from typing import Self
 from chunkers import Document, ModelError, SettingError
 from chunkers.ids import document_id
 from chunkers.models import Asked, ModelCache
-from flows import batches
+from flows import batches, logs
 from flows.corpora import choose_corpus, rebase, select
 from flows.loading import LoadError, hash_file, load_document, remarks
 from flows.models import Shared, Tools, open_tools
@@ -285,11 +285,13 @@ class Ingestion:
         Raises:
             StoreError, ModelError: nothing more can be done for this strategy; `failed` says so to the report.
         """
-        self._runs[name].write(documents, self.stop, lambda done: self.observer.advanced(name, done))
+        with logs.about(run=self.run_id, corpus=self.corpus, strategy=name):
+            self._runs[name].write(documents, self.stop, lambda done: self.observer.advanced(name, done))
 
     def failed(self, name: str, error: BaseException) -> None:
         """Marks a strategy as stopped by `error`; the others go on."""
-        self._runs[name].report.error = " ".join(str(error).split()) or type(error).__name__
+        self._runs[name].report.error = told = " ".join(str(error).split()) or type(error).__name__
+        log.info("%s stops: %s", name, told)
 
     def finish(self, name: str) -> None:
         """Deletes what vanished, then verifies the collection and points the alias at it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +17,8 @@ from chunkers.models import RehearsedContextWriter, RehearsedEmbedder
 from flows.models import USES_VECTORS, Tools
 from flows.report import StrategyReport
 from stores import DocumentState, Outcome, Pending, Plan, Target, Writer, finish_target, read_states, with_chunks
+
+log = logging.getLogger(__name__)
 
 # Where more documents than these failed and none was stored, it is hardly the documents.
 MOST_FAILED_ALONE = 10
@@ -79,6 +82,15 @@ class StrategyRun:
         self.report.parked = [(state.uri, state.reason) for state in plan.parked]
         if self._dry_run:
             self.report.planned = plan.as_names()
+        log.info(
+            "%s: %d documents to be written, %d unchanged, %d vanished, %d parked, %d deletions withheld",
+            self.tools.recipe.strategy,
+            len(self.wanted),
+            len(plan.unchanged),
+            len(plan.vanished),
+            len(plan.parked),
+            len(plan.withheld),
+        )
 
     def _heed(self, live: str, planner: Planner) -> None:
         """Lets the guards of a rebuild be those of the live collection: what that one no longer holds was let go of before."""
@@ -140,6 +152,22 @@ class StrategyRun:
             finally:
                 self._count(outcome)
                 self.give_back()
+                self._log(outcome)
+
+    def _log(self, outcome: Outcome) -> None:
+        name = self.tools.recipe.strategy
+        for uri, error in outcome.failed:
+            log.info("%s: %s failed: %s", name, uri, error)
+        log.info(
+            "%s: %d documents done: %d chunks, %d points written, %d deleted; so far %d texts embedded, %d cached",
+            name,
+            outcome.attempted - len(outcome.failed),
+            outcome.chunks,
+            outcome.upserted,
+            outcome.deleted,
+            self.report.embedded,
+            self.report.cached,
+        )
 
     def _count(self, outcome: Outcome) -> None:
         report, embedder, contexts = self.report, self.tools.embedder, self.tools.context_writer

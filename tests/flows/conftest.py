@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,42 @@ def semantic_fails(monkeypatch: pytest.MonkeyPatch) -> None:
         return write(self, documents, **options)
 
     monkeypatch.setattr(Writer, "write", broken)
+
+
+@pytest.fixture(scope="session")
+def prefect_server() -> Iterator[None]:
+    """Prefect's own test server."""
+    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+    from prefect.testing.utilities import prefect_test_harness
+
+    with (
+        prefect_test_harness(server_startup_timeout=120),
+        # Joining the heartbeat's thread would cost each flow a second.
+        temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}),
+    ):
+        yield
+
+
+def flow_run(source: Path, **options: Any) -> Any:
+    """The final state of a run of the flow."""
+    from flows.ingest import ingest
+
+    return ingest(str(source), **options, return_state=True)
+
+
+def recorded(state: Any) -> tuple[Any, list[Any], dict[str, Any]]:
+    """The flow run, its task runs and its artifacts by key, as the server has them."""
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId, FlowRunFilter, FlowRunFilterId
+
+    id_ = state.state_details.flow_run_id
+    with get_client(sync_client=True) as client:
+        run = client.read_flow_run(id_)
+        tasks = client.read_task_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[id_])))
+        artifacts = client.read_artifacts(
+            artifact_filter=ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[id_]))
+        )
+    return run, tasks, {artifact.key: artifact for artifact in artifacts}
 
 
 def ingest(source: Path | str, *strategies: str, overrides: dict[str, str] | None = None, **options: object) -> Report:

@@ -3,54 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from chunkers import STRATEGIES
-from flows.batches import TASK_RUNS
 from stores import connect
 from stores.inventory import alias_targets
+from tests.flows.conftest import flow_run, recorded
 from tests.flows.conftest import ingest as plain_ingest
 
 pytestmark = pytest.mark.flow
-
-
-@pytest.fixture(scope="session")
-def prefect_server() -> Iterator[None]:
-    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
-    from prefect.testing.utilities import prefect_test_harness
-
-    with (
-        prefect_test_harness(server_startup_timeout=120),
-        # Joining the heartbeat's thread would cost each flow a second.
-        temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}),
-    ):
-        yield
-
-
-def flow_run(source: Path, **options: Any) -> Any:
-    """The final state of a run of the flow."""
-    from flows.ingest import ingest
-
-    return ingest(str(source), **options, return_state=True)
-
-
-def recorded(state: Any) -> tuple[Any, list[Any], list[Any]]:
-    """The flow run, its task runs and its artifacts, as the server has them."""
-    from prefect.client.orchestration import get_client
-    from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId, FlowRunFilter, FlowRunFilterId
-
-    id_ = state.state_details.flow_run_id
-    with get_client(sync_client=True) as client:
-        run = client.read_flow_run(id_)
-        tasks = client.read_task_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[id_])))
-        artifacts = client.read_artifacts(
-            artifact_filter=ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[id_]))
-        )
-    return run, tasks, artifacts
 
 
 def test_a_good_run_is_completed_and_fills_every_collection(source: Path, prefect_server: None) -> None:
@@ -73,21 +36,19 @@ def test_a_failing_strategy_fails_the_run_by_name_while_the_others_stand(
         assert set(alias_targets(client)) == {f"docs__{name}" for name in STRATEGIES if name != "semantic"}
 
 
-def test_the_table_has_one_row_for_each_strategy(source: Path, prefect_server: None) -> None:
-    _, _, artifacts = recorded(flow_run(source, strategies=["recursive", "sentence"]))
-    (table,) = artifacts
-    assert table.key == "ingest-docs"
-    rows = json.loads(table.data)
-    assert [row["strategy"] for row in rows] == ["recursive", "sentence"]
-    assert all((row["documents"], row["failed"]) == (3, 0) for row in rows)
-
-
 def test_what_passes_through_prefect_is_small(source: Path, prefect_server: None) -> None:
     (source / "large.md").write_text("A sentence of a large document. " * 20_000)
     run, tasks, _ = recorded(flow_run(source, strategies=["recursive", "fixed_size"]))
     assert len(json.dumps(run.parameters)) < 1000
     assert sorted(task.name for task in tasks) == ["fixed_size-1", "load-1", "recursive-1"]
-    assert len(tasks) <= TASK_RUNS
+
+
+def test_the_number_of_task_runs_does_not_grow_with_the_documents(source: Path, prefect_server: None) -> None:
+    for number in range(60):
+        (source / f"many-{number:02}.md").write_text(f"Document number {number}.")
+    _, tasks, _ = recorded(flow_run(source))
+    assert len(tasks) == 2 * (1 + len(STRATEGIES))
+    assert all(task.state.is_completed() for task in tasks)
 
 
 def test_a_wrong_source_is_a_failed_run_with_a_clear_message(tmp_path: Path, prefect_server: None) -> None:
