@@ -25,6 +25,7 @@ from prefect.client.orchestration import get_client
 from flows import run_report
 from flows.form import OFFERED
 from flows.ingestion import Ingestion
+from flows.left_runs import find_left_runs
 from flows.observer import Observer
 
 log = logging.getLogger(__name__)
@@ -61,7 +62,10 @@ class Page(Observer):
     def __enter__(self) -> Page:
         report, request = self._ingestion.report, self._ingestion.request
         flow = runtime.flow_run.flow_name or ""
-        _tell("its tags", lambda: _add_tags(run_report.tags(flow, report, request)))
+        _tell("the run's tags", lambda: _add_tags(run_report.tags(flow, report, request)))
+        if runtime.deployment.id and not request.dry_run:
+            # A private server of a single command has nobody who could clear what is left there.
+            _tell("the question which runs are left", self._note_left_runs)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -69,6 +73,12 @@ class Page(Observer):
         if self._thread:
             self._thread.join(PATIENCE)
         self.publish()
+
+    def _note_left_runs(self) -> None:
+        report = self._ingestion.report
+        for run in find_left_runs(runtime.flow_run.id, report.corpus, [*report.strategies]):
+            log.warning("flow run %s %s", run.name, run.told())
+            report.notes.append((f"flow run {run.name}", run.told()))
 
     def planned(self, strategies: dict[str, int]) -> None:
         self._total, self._documents = sum(strategies.values()), max(strategies.values(), default=0)
