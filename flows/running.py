@@ -7,6 +7,7 @@ in hand before it is passed on.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
@@ -20,6 +21,7 @@ from stores import StoreError
 
 Wait = Callable[[], None]
 
+log = logging.getLogger(__name__)
 
 # The runs that Prefect tasks of this process work for, by their id. It stands here, not beside the tasks, because Prefect may load the
 # module of the flow a second time under another name.
@@ -97,6 +99,8 @@ def run(ingestion: Ingestion, runner: Runner) -> Report:
         report.error = " ".join(str(error).split())
     except BaseException as error:
         report.interrupted = not isinstance(error, Exception)
+        if report.interrupted:
+            log.info("stopping after the documents in hand")
         raise
     finally:
         # Whatever ended the run, the store is closed only when nobody writes to it any more.
