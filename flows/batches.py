@@ -12,6 +12,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, TypeVar
 
+from stores import DocumentState
+
 # Task runs of one flow run, about; what a small Prefect server digests without falling behind.
 TASK_RUNS = 240
 SMALLEST_BATCH = 32
@@ -48,10 +50,22 @@ def batches(entries: Iterable[T], documents: int) -> Iterator[list[T]]:
         yield batch
 
 
-def batches_by_kills(entries: Iterable[T], documents: int, kills: Callable[[T], int]) -> Iterator[list[T]]:
-    """As `batches`, for entries that were in hand in `kills(entry)` runs that were killed: the more, the later, and the fewer together."""
+def careful_batches(
+    entries: Iterable[T], documents: int, states: Callable[[T], Iterable[DocumentState]]
+) -> Iterator[list[T]]:
+    """As `batches`: what was tried more often comes later, and what was in hand in runs that were killed comes last and in smaller batches.
+
+    Args:
+        entries: what is to be written.
+        documents: entries of a batch at most.
+        states: of an entry in the journals.
+    """
+
+    def most(entry: T, what: str) -> int:
+        return max((getattr(state, what) for state in states(entry)), default=0)
+
     by_kills: dict[int, list[T]] = {}
-    for entry in entries:
-        by_kills.setdefault(min(kills(entry), 2), []).append(entry)
+    for entry in sorted(entries, key=lambda entry: most(entry, "attempts")):
+        by_kills.setdefault(min(most(entry, "kills"), 2), []).append(entry)
     for number, sizes in ((0, documents), (1, math.isqrt(documents)), (2, 1)):
         yield from batches(by_kills.get(number, []), sizes)

@@ -224,15 +224,9 @@ class Ingestion:
             doc_id = document_id(self.corpus, entry.uri)
             return [state for own in self._runs.values() if (state := own.journal.get(doc_id))]
 
-        def tries(entry: Entry) -> int:
-            return max((state.attempts for state in states(entry)), default=0)
-
-        def kills(entry: Entry) -> int:
-            return max((state.kills for state in states(entry)), default=0)
-
         wanted = frozenset[str]().union(*(own.wanted for own in self._runs.values()))
-        entries = sorted((entry for entry in self.listing.entries if entry.uri in wanted), key=tries)
-        yield from batches.batches_by_kills(entries, batches.batch_size(len(entries), len(self._runs)), kills)
+        entries = [entry for entry in self.listing.entries if entry.uri in wanted]
+        yield from batches.careful_batches(entries, batches.batch_size(len(entries), len(self._runs)), states)
 
     def load(self, batch: Sequence[Entry]) -> list[Document]:
         """The documents of a batch, after an attempt at each is journalled. One that cannot be read is reported, and stays as stored.
@@ -271,6 +265,7 @@ class Ingestion:
 
     def _unreadable(self, entry: Entry, reason: str, *, counted: bool) -> None:
         self.report.unreadable.append((entry.uri, reason))
+        log.info("%s could not be read: %s", entry.uri, reason)
         if counted:
             for name in self.active():
                 self._runs[name].fail(entry.uri, reason)

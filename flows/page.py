@@ -127,7 +127,7 @@ class Page(Observer):
             settings.qdrant_url,
             str(settings.home / "qdrant"),
         )
-        summary = report.summary()
+        summary = run_report.escape(report.summary())  # Prefect shows a description as markdown
         _tell(
             "the run's table",
             lambda: create_table_artifact(

@@ -21,6 +21,8 @@ LONGEST_NAME = 100
 # Rows of a list, and characters of a message.
 ROWS, LONGEST_MESSAGE = 50, 300
 COLUMNS = ("documents", "unchanged", "chunks", "embedded", "cached", "deleted", "failed", "seconds")
+# The page of a report is narrow.
+_SHORT = {"documents": "docs", "seconds": "sec"}
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+\-.!|~>])")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
@@ -111,10 +113,11 @@ def _outcome(report: Report) -> str:
 
 
 def _table(report: Report) -> str:
-    lines = ["| strategy | " + " | ".join(COLUMNS) + " |", "|---|" + "---:|" * len(COLUMNS)]
+    headings = " | ".join(_SHORT.get(column, column) for column in COLUMNS)
+    lines = [f"| strategy | {headings} |", "|---|" + "---:|" * len(COLUMNS)]
     for row in table(report):
         counts = (f"{row[column]:,}" for column in COLUMNS)
-        lines.append(f"| {_code(row['strategy'])} | " + " | ".join(counts) + " |")
+        lines.append(f"| {escape(row['strategy'])} | " + " | ".join(counts) + " |")
     return "\n".join(lines)
 
 

@@ -152,7 +152,8 @@ class StrategyRun:
             finally:
                 self._count(outcome)
                 self.give_back()
-                self._log(outcome)
+                if wanted:
+                    self._log(outcome)
 
     def _log(self, outcome: Outcome) -> None:
         name = self.tools.recipe.strategy
