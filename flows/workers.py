@@ -26,6 +26,8 @@ THREADS, PROCESSES, DASK = "threads", "processes", "dask"
 
 # Seconds that a child whose parent died, or that is told to end, may take for the documents in hand.
 LEAVE = 20.0
+# Seconds that a cluster's workers may take to send what they have to tell the Prefect server.
+FLUSH = 5.0
 
 
 def check(settings: Settings, *, plain: bool = False) -> None:
@@ -109,9 +111,11 @@ def abandon(runner: TaskRunner[Any]) -> None:
 def _flush() -> None:
     from prefect.events.worker import EventsWorker
 
-    # Asked for where there is none, it would be made, and start a Prefect server of its own.
-    if getattr(EventsWorker, "_instances", None):
-        EventsWorker.instance().wait_until_empty()
+    # There is one by the settings of the run's tasks. To ask for `instance()` here, outside of a task, could start another Prefect server.
+    for sender in list(getattr(EventsWorker, "_instances", {}).values()):
+        waits = threading.Thread(target=sender.wait_until_empty, daemon=True)
+        waits.start()
+        waits.join(FLUSH)
 
 
 @contextmanager
