@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from prefect.futures import PrefectFuture
@@ -36,14 +37,27 @@ AHEAD = 2
 
 
 class RemoteRunner:
-    """Submits one task for each strategy and batch to a task runner of Prefect's."""
+    """Submits one task for each strategy and batch to a task runner of Prefect's, which is started for the first of them.
 
-    def __init__(self, ingestion: Ingestion, task_runner: TaskRunner[Any], at_a_time: int) -> None:
-        self.window = max(2, -(-AHEAD * at_a_time // len(ingestion.request.strategies)))
+    Args:
+        ingestion: the run.
+        start: starts the task runner; what it is, and how many tasks it does at a time.
+    """
+
+    def __init__(self, ingestion: Ingestion, start: Callable[[], tuple[TaskRunner[Any], int]]) -> None:
         self._ingestion = ingestion
-        self._tasks = task_runner
+        self._start = start
         self._batches: dict[int, Sequence[Entry]] = {}
         self._started: dict[PrefectFuture[Any], tuple[str, int]] = {}
+
+    @cached_property
+    def _workers(self) -> tuple[TaskRunner[Any], int]:
+        return self._start()
+
+    @property
+    def window(self) -> int:
+        """How many batches may be in hand at a time."""
+        return max(2, -(-AHEAD * self._workers[1] // len(self._ingestion.request.strategies)))
 
     def load(self, ingestion: Ingestion, batch: Sequence[Entry], number: int) -> list[Document]:
         """Nothing: a part is loaded where it is written."""
@@ -57,7 +71,7 @@ class RemoteRunner:
         given = {"strategy": name, "number": number, "part": part.packed()}
         try:
             with workers.no_interrupts_for_children():
-                future = self._tasks.submit(write_part, given)
+                future = self._workers[0].submit(write_part, given)
         except Exception as error:
             failure = _explained(error)
 
@@ -118,19 +132,15 @@ class RemoteRunner:
                 log.info("a task ended with the run: %s", error)
         if self._started:
             log.warning("%d tasks have not ended in %d seconds and are killed", len(self._started), STOP)
-            workers.abandon(self._tasks)
+            workers.abandon(self._workers[0])
             self._started.clear()
 
 
 @contextmanager
 def remote_runner(ingestion: Ingestion) -> Iterator[RemoteRunner]:
-    """A runner with processes, or with a cluster, as the settings of the run say.
-
-    Raises:
-        SettingsError: the cluster cannot be reached.
-    """
-    with workers.started(ingestion.settings) as (task_runner, at_a_time):
-        yield RemoteRunner(ingestion, task_runner, at_a_time)
+    """A runner with processes, or with a cluster, as the settings of the run say."""
+    with ExitStack() as stack:
+        yield RemoteRunner(ingestion, lambda: stack.enter_context(workers.started(ingestion.settings)))
 
 
 def _explained(error: Exception) -> Exception:

@@ -37,7 +37,8 @@ class Runner(Protocol):
         window: how many batches may be in hand at a time.
     """
 
-    window: int
+    @property
+    def window(self) -> int: ...
 
     def load(self, ingestion: Ingestion, batch: Sequence[Entry], number: int) -> list[Document]:
         """`ingestion.load(batch)`."""
