@@ -24,8 +24,10 @@ class ModelError(RuntimeError):
     Args:
         message: what failed, of which model, and what to do.
         fatal: the same call would fail for every text, so the run should stop.
+        passing: the model was away or too busy, so the same call may be answered later.
     """
 
-    def __init__(self, message: str, *, fatal: bool = False) -> None:
+    def __init__(self, message: str, *, fatal: bool = False, passing: bool = False) -> None:
         super().__init__(message)
         self.fatal = fatal
+        self.passing = passing

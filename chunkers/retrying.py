@@ -33,6 +33,11 @@ class Verdict:
     fatal: bool = False
     smaller: bool = False
 
+    @property
+    def passing(self) -> bool:
+        """Whether the other side was away or too busy, for any call: all of them may succeed later."""
+        return self.again and self.fatal
+
 
 def call(
     function: Callable[[], T],

@@ -23,6 +23,7 @@ from flows.request import Request
 from flows.running import PlainRunner, run
 from flows.server import ServerError, prefect_environment, private_server, without_heartbeats
 from flows.settings import Settings
+from flows.workers import check
 
 Say = Callable[[str], None]
 
@@ -66,6 +67,8 @@ def run_ingest(request: Request, settings: Settings, *, plain: bool, say: Say, q
     Raises:
         What opening an `Ingestion` raises, and ServerError where the Prefect server does not start.
     """
+    if not request.dry_run:
+        check(settings, plain=plain)
     progress = None if quiet or not sys.stderr.isatty() else _bars()
     watcher = Watcher(say, progress)
     with observed(watcher), Ingestion(request, settings) as ingestion:

@@ -6,6 +6,8 @@ The state is computed from the report: Completed, or Failed with a message that 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from prefect import runtime
@@ -18,11 +20,13 @@ from flows import form, logs, running
 from flows.ingestion import Ingestion
 from flows.observer import current
 from flows.page import Page
+from flows.remote_runner import remote_runner
 from flows.request import Request
-from flows.running import run
+from flows.running import Runner, run
 from flows.settings import Settings, SettingsError
 from flows.sources import SourceError
 from flows.tasks import PrefectRunner
+from flows.workers import THREADS, check
 from stores import StoreError
 
 
@@ -40,19 +44,33 @@ def run_as_flow(settings: dict[str, Any], **request: Any) -> State[None]:
     except (SourceError, SettingError, SettingsError, StoreError, ModelError, OSError) as error:
         return Failed(message=str(error))
     with logs.about(run=ingestion.run_id, corpus=ingestion.corpus), Page(ingestion), ingestion:
-        running.under_way[ingestion.run_id] = runner = PrefectRunner(ingestion)
         try:
-            report = run(ingestion, runner)
+            with _runner(ingestion) as runner:
+                report = run(ingestion, runner)
+        except SettingsError as error:
+            return Failed(message=str(error))
         except (KeyboardInterrupt, TerminationSignal):
             if runtime.deployment.id:
                 # Whoever started this process set the state to Cancelling, and sets it to Cancelled when the process has ended.
                 raise
             return Cancelled(message=ingestion.report.summary())
-        finally:
-            del running.under_way[ingestion.run_id]
     if report.exit_status:
         return Failed(message=report.summary())
     return Completed(message=report.summary())
+
+
+@contextmanager
+def _runner(ingestion: Ingestion) -> Iterator[Runner]:
+    """Who does the tasks of a run. A dry run writes nothing and shares its models' answers, so threads do it."""
+    if ingestion.settings.task_runner != THREADS and not ingestion.request.dry_run:
+        with remote_runner(ingestion) as remote:
+            yield remote
+        return
+    running.under_way[ingestion.run_id] = threads = PrefectRunner(ingestion)
+    try:
+        yield threads
+    finally:
+        del running.under_way[ingestion.run_id]
 
 
 def _open(request: Request, settings: Settings) -> Ingestion:
@@ -63,4 +81,6 @@ def _open(request: Request, settings: Settings) -> Ingestion:
     """
     if runtime.deployment.id and not settings.qdrant_url and "QUARRY_HOME" not in os.environ:
         raise SettingsError("set QUARRY_HOME to an absolute folder, or QDRANT_URL, in the environment of the worker")
+    if not request.dry_run:
+        check(settings)
     return Ingestion(request, settings)

@@ -19,7 +19,7 @@ StrategyName = Literal[
 ]
 Count = Annotated[int, Field(ge=0)]
 
-# What decides chunks and vectors. Places and keys are the environment's, where the flow runs.
+# What decides chunks and vectors, and who does the work. Places and keys are the environment's, where the flow runs.
 OFFERED = (
     "chunk_size",
     "chunk_overlap",
@@ -32,6 +32,7 @@ OFFERED = (
     "parent_max_tokens",
     "embedding_model",
     "llm_model",
+    "task_runner",
 )
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -18,17 +18,18 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
-from chunkers import Document, ModelError, SettingError
+from chunkers import Document, SettingError
 from chunkers.ids import document_id
 from chunkers.models import Asked, ModelCache
 from flows import batches, logs
 from flows.corpora import choose_corpus, rebase, select
-from flows.loading import LoadError, hash_file, load_document, remarks
+from flows.loading import hash_files, load_batch
 from flows.models import Shared, Tools, open_tools
 from flows.observer import Observer, current
 from flows.places import open_store
 from flows.report import Report
 from flows.request import Request
+from flows.retries import may_pass
 from flows.settings import Settings
 from flows.sources import Entry, SourceError, list_source
 from flows.strategy_run import StrategyRun
@@ -139,7 +140,7 @@ class Ingestion:
         if len(failures) == len(targets):
             # It is the store that fails, not one collection of it.
             raise next(iter(failures.values()))
-        for name in set(self._inventory.lost(self.corpus)).intersection(self._runs):
+        for name in self._runs.keys() & self._inventory.lost(self.corpus):
             self.observer.noted(f"the collection of {name} was stored once and is gone; it is built anew")
         self.observer.noted(self.report.models())
 
@@ -181,12 +182,7 @@ class Ingestion:
 
     def plan(self) -> None:
         """Hashes the source's files and decides, for each strategy, which documents are to be written and deleted."""
-        for entry in self.listing.entries:
-            try:
-                self._hashes[entry.uri] = hash_file(entry.path)
-            except OSError as error:
-                self._hashes[entry.uri] = None
-                self.report.unreadable.append((entry.uri, error.strerror or str(error)))
+        self._hashes, self.report.unreadable = hash_files(self.listing.entries)
 
         def planner(journal: Mapping[str, DocumentState]) -> Plan:
             return plan_documents(
@@ -220,13 +216,17 @@ class Ingestion:
     def batches(self) -> Iterator[list[Entry]]:
         """The documents that some strategy needs, in batches; those that ended a run badly come last, since they may end this one, too."""
 
-        def states(entry: Entry) -> list[DocumentState]:
-            doc_id = document_id(self.corpus, entry.uri)
-            return [state for own in self._runs.values() if (state := own.journal.get(doc_id))]
-
         wanted = frozenset[str]().union(*(own.wanted for own in self._runs.values()))
         entries = [entry for entry in self.listing.entries if entry.uri in wanted]
-        yield from batches.careful_batches(entries, batches.batch_size(len(entries), len(self._runs)), states)
+        yield from batches.careful_batches(entries, batches.batch_size(len(entries), len(self._runs)), self._states)
+
+    def killed(self, batch: Sequence[Entry]) -> bool:
+        """Whether a document of a batch was in hand when a run was killed, so that nothing else should be in hand beside it."""
+        return any(state.kills for entry in batch for state in self._states(entry))
+
+    def _states(self, entry: Entry) -> list[DocumentState]:
+        doc_id = document_id(self.corpus, entry.uri)
+        return [state for own in self._runs.values() if (state := own.journal.get(doc_id))]
 
     def load(self, batch: Sequence[Entry]) -> list[Document]:
         """The documents of a batch, after an attempt at each is journalled. One that cannot be read is reported, and stays as stored.
@@ -234,41 +234,47 @@ class Ingestion:
         Raises:
             ModelError: the language detector cannot be used.
         """
-        pending = [
-            Pending(document_id(self.corpus, entry.uri), entry.uri, self._hashes[entry.uri] or "") for entry in batch
-        ]
+        pending = self.pending(batch)
         for name in self.active():
             try:
                 self._runs[name].begin(pending)
             except StoreError as error:
-                self.failed(name, error)
-        documents = []
-        for entry in batch:
-            try:
-                document = load_document(entry, self.corpus)
-            except LoadError as error:
-                # What a disk or a mount does is no fault of the document.
-                self._unreadable(entry, error.reason, counted=not isinstance(error.__cause__, OSError))
-                continue
-            except ModelError:
-                raise
-            except Exception as error:
-                # A parser's own fault on an odd file is that file's failure, not the run's.
-                log.exception("%s could not be loaded", entry.uri)
-                self._unreadable(entry, f"{type(error).__name__}: {error}", counted=True)
-                continue
-            documents.append(document)
-            self.report.notes += remarks(document)
-            if not document.text.strip():
-                self._skip_blank(document.uri)
-        return documents
+                if not may_pass(error):
+                    self.failed(name, error)
+                # Else it is begun where it is written, which is tried more than once.
+        loaded = load_batch(batch, self.corpus)
+        for uri, reason, counted in loaded.unreadable:
+            for name in self.active() if counted else ():
+                self._runs[name].fail(uri, reason)
+        self.noted(loaded.notes, loaded.blank, [(uri, reason) for uri, reason, _ in loaded.unreadable])
+        return loaded.documents
 
-    def _unreadable(self, entry: Entry, reason: str, *, counted: bool) -> None:
-        self.report.unreadable.append((entry.uri, reason))
-        log.info("%s could not be read: %s", entry.uri, reason)
-        if counted:
-            for name in self.active():
-                self._runs[name].fail(entry.uri, reason)
+    def pending(self, batch: Sequence[Entry]) -> list[Pending]:
+        """A batch's documents with the content that they were listed with."""
+        return [
+            Pending(document_id(self.corpus, entry.uri), entry.uri, self._hashes[entry.uri] or "") for entry in batch
+        ]
+
+    def noted(
+        self, notes: Sequence[tuple[str, str]], blank: Sequence[str], unreadable: Sequence[tuple[str, str]]
+    ) -> None:
+        """Takes into the report how documents were read, once for each, whoever read them."""
+        for rows, new in ((self.report.notes, notes), (self.report.unreadable, unreadable)):
+            known = set(rows)
+            rows += [row for row in new if row not in known]
+        for uri, reason in unreadable:
+            log.info("%s could not be read: %s", uri, reason)
+        for uri in blank:
+            self._skip_blank(uri)
+
+    def own(self, name: str) -> StrategyRun:
+        """One strategy's part of the run."""
+        return self._runs[name]
+
+    @property
+    def leases(self) -> Leases:
+        """Those of the run."""
+        return self._leases
 
     def active(self) -> list[str]:
         """Strategies that have not stopped."""

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import io
+import logging
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from chunkers import ids
+from chunkers import ModelError, ids
 from chunkers.document import Document
 from chunkers.markdown import MARKDOWN, PLAIN, Block, Kind, blocks
 from flows.decoding import DecodeError, decode
@@ -24,6 +26,8 @@ from flows.file_names import media_type
 from flows.front_matter import split_front_matter
 from flows.language import declared_language, detect_language
 from flows.walk import Entry
+
+log = logging.getLogger(__name__)
 
 LARGEST = 256 * 1024 * 1024
 
@@ -49,6 +53,19 @@ def hash_file(path: Path) -> str:
     """
     with _open(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def hash_files(entries: Iterable[Entry]) -> tuple[dict[str, str | None], list[tuple[str, str]]]:
+    """Hashes by uri, None for a file that cannot be read, and (uri, reason) for each of those."""
+    hashes: dict[str, str | None] = {}
+    unreadable = []
+    for entry in entries:
+        try:
+            hashes[entry.uri] = hash_file(entry.path)
+        except OSError as error:
+            hashes[entry.uri] = None
+            unreadable.append((entry.uri, error.strerror or str(error)))
+    return hashes, unreadable
 
 
 def load_document(entry: Entry, corpus: str) -> Document:
@@ -85,6 +102,50 @@ def load_document(entry: Entry, corpus: str) -> Document:
         content_hash=hashlib.sha256(data).hexdigest(),
         metadata=_metadata(front, decoded.encoding, offset, decoded.replaced, front_error),
     )
+
+
+@dataclass
+class Loaded:
+    """A batch of documents that were read.
+
+    Attributes:
+        documents: in the order of the batch.
+        unreadable: (uri, reason, counted) of each that could not be; `counted` unless it is the fault of a disk or a mount.
+        notes: (uri, remark) for a person.
+    """
+
+    documents: list[Document] = field(default_factory=list)
+    unreadable: list[tuple[str, str, bool]] = field(default_factory=list)
+    notes: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def blank(self) -> list[str]:
+        """Uris of documents that hold nothing to chunk."""
+        return [document.uri for document in self.documents if not document.text.strip()]
+
+
+def load_batch(entries: Iterable[Entry], corpus: str) -> Loaded:
+    """The documents in listed files. One that cannot be read takes nobody with it.
+
+    Raises:
+        ModelError: the language detector cannot be used.
+    """
+    loaded = Loaded()
+    for entry in entries:
+        try:
+            document = load_document(entry, corpus)
+        except LoadError as error:
+            loaded.unreadable.append((entry.uri, error.reason, not isinstance(error.__cause__, OSError)))
+        except ModelError:
+            raise
+        except Exception as error:
+            # A parser's own fault on an odd file is that file's failure, not the run's.
+            log.exception("%s could not be loaded", entry.uri)
+            loaded.unreadable.append((entry.uri, f"{type(error).__name__}: {error}", True))
+        else:
+            loaded.documents.append(document)
+            loaded.notes += remarks(document)
+    return loaded
 
 
 def remarks(document: Document) -> list[tuple[str, str]]:

@@ -8,6 +8,7 @@ in hand before it is passed on.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
@@ -16,6 +17,7 @@ from typing import Any, Protocol, Self
 from chunkers import Document, ModelError
 from flows.ingestion import Ingestion
 from flows.report import Report
+from flows.retries import patiently
 from flows.sources import Entry
 from stores import StoreError
 
@@ -29,7 +31,14 @@ under_way: dict[str, Any] = {}
 
 
 class Runner(Protocol):
-    """Does the steps of a run, in this thread or elsewhere."""
+    """Does the steps of a run, in this thread or elsewhere.
+
+    Attributes:
+        window: how many batches may be in hand at a time.
+    """
+
+    @property
+    def window(self) -> int: ...
 
     def load(self, ingestion: Ingestion, batch: Sequence[Entry], number: int) -> list[Document]:
         """`ingestion.load(batch)`."""
@@ -47,6 +56,8 @@ class Runner(Protocol):
 class PlainRunner:
     """One thread a strategy, no Prefect."""
 
+    window = 1
+
     def __init__(self, strategies: int) -> None:
         self._threads = ThreadPoolExecutor(max_workers=max(1, strategies), thread_name_prefix="strategy")
 
@@ -62,7 +73,7 @@ class PlainRunner:
         return ingestion.load(batch)
 
     def write(self, ingestion: Ingestion, name: str, documents: Sequence[Document], number: int) -> Wait:
-        future: Future[None] = self._threads.submit(ingestion.write, name, documents)
+        future: Future[None] = self._threads.submit(patiently, lambda: ingestion.write(name, documents), ingestion.stop)
         return future.result
 
     def drain(self) -> None:
@@ -79,22 +90,13 @@ def run(ingestion: Ingestion, runner: Runner) -> Report:
     ingestion.observer.report = report
     try:
         ingestion.plan()
-        for number, batch in enumerate(ingestion.batches(), start=1):
-            if not ingestion.active():
-                break
-            documents = runner.load(ingestion, batch, number)
-            waits = {name: runner.write(ingestion, name, documents, number) for name in ingestion.active()}
-            for name, wait in waits.items():
-                _isolated(ingestion, name, wait)
-            if ingestion.stop.is_set():
-                # A run that lost its lease has an error, and was interrupted by nobody.
-                report.interrupted = report.error is None
-                return report
+        _write_batches(ingestion, runner)
         for name in ingestion.active():
             if ingestion.stop.is_set():
-                report.interrupted = report.error is None
-                return report
+                break
             _isolated(ingestion, name, lambda name=name: ingestion.finish(name))  # type: ignore[misc]
+        # A run that lost its lease has an error, and was interrupted by nobody.
+        report.interrupted = ingestion.stop.is_set() and report.error is None
     except (StoreError, ModelError, OSError) as error:
         report.error = " ".join(str(error).split())
     except BaseException as error:
@@ -107,6 +109,27 @@ def run(ingestion: Ingestion, runner: Runner) -> Report:
         ingestion.stop.set()
         runner.drain()
     return report
+
+
+def _write_batches(ingestion: Ingestion, runner: Runner) -> None:
+    """Has every batch written, so many at a time as the runner can use. What killed a run has nothing else in hand beside it."""
+    flying: deque[dict[str, Wait]] = deque()
+
+    def land(most: int) -> None:
+        while len(flying) > most:
+            for name, wait in flying.popleft().items():
+                _isolated(ingestion, name, wait)
+
+    for number, batch in enumerate(ingestion.batches(), start=1):
+        room = 1 if ingestion.killed(batch) else runner.window
+        land(room - 1)
+        if ingestion.stop.is_set() or not ingestion.active():
+            break
+        documents = runner.load(ingestion, batch, number)
+        flying.append({name: runner.write(ingestion, name, documents, number) for name in ingestion.active()})
+        if room == 1:
+            land(0)
+    land(0)
 
 
 def _isolated(ingestion: Ingestion, name: str, step: Wait) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, PrivateAttr, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 if TYPE_CHECKING:
@@ -116,6 +116,21 @@ class Settings(BaseSettings):
         title="Time zone of the schedule",
         description="a name of the time zone database, such as Europe/Berlin",
     )
+    task_runner: Literal["threads", "processes", "dask"] = Field(
+        "threads", title="Who does the tasks of a run", description="threads, processes or dask"
+    )
+    task_workers: int | None = Field(
+        None,
+        ge=1,
+        title="Worker processes",
+        description="a whole number of processes, at least 1, or empty for one a processor",
+    )
+    dask_address: str | None = Field(
+        None,
+        pattern=r"^\S+$",
+        title="Scheduler of a Dask cluster",
+        description="an address such as tcp://127.0.0.1:8786, or empty for a cluster of this machine's own for each run",
+    )
     home: Path = Field(Path(".quarry"), validate_default=True, description="a folder")
     openai_api_key: SecretStr | None = Field(None, validation_alias="OPENAI_API_KEY", description="a key")
     openai_base_url: str | None = Field(
@@ -128,6 +143,7 @@ class Settings(BaseSettings):
         None, validation_alias="QDRANT_URL", pattern=r"^\S+$", description="an address such as http://localhost:6333"
     )
     qdrant_api_key: SecretStr | None = Field(None, validation_alias="QDRANT_API_KEY", description="a key")
+    _given: Mapping[str, str] = PrivateAttr(default_factory=dict)
 
     @field_validator("home", mode="after")
     @classmethod
@@ -152,6 +168,12 @@ class Settings(BaseSettings):
         if faults:
             raise SettingsError("\n".join(faults))
         return cls._build(overrides or {})
+
+    @property
+    def given(self) -> dict[str, str]:
+        """What was given for this run alone, by field, as `load` takes it. No key is ever among it."""
+        # A folder was meant from where it was read.
+        return {name: str(self.home) if name == "home" and value else value for name, value in self._given.items()}
 
     def strategy_parameters(self, strategy: str) -> dict[str, Any]:
         """What `chunkers.build_chunker` takes for this strategy besides its models.
@@ -180,9 +202,11 @@ class Settings(BaseSettings):
             values[field] = value if value.strip() else cls.model_fields[field].default
         told = {_field_name(name): name for name in overrides}
         try:
-            return cls(
+            made = cls(
                 **{str(cls.model_fields[name].validation_alias or name): value for name, value in values.items()}
             )
+            made._given = {field: overrides[name] for field, name in told.items()}
+            return made
         except ValidationError as error:
             faults = [_explain(fault["loc"][0], fault["input"], told) for fault in error.errors(include_url=False)]
         raise SettingsError("\n".join(dict.fromkeys(faults)))

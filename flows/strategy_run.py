@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from qdrant_client import QdrantClient
 
@@ -17,11 +18,16 @@ from chunkers.models import RehearsedContextWriter, RehearsedEmbedder
 from flows.models import USES_VECTORS, Tools
 from flows.report import StrategyReport
 from stores import DocumentState, Outcome, Pending, Plan, Target, Writer, finish_target, read_states, with_chunks
+from stores.journal import DONE
+from stores.journal_io import read_rows
 
 log = logging.getLogger(__name__)
 
 # Where more documents than these failed and none was stored, it is hardly the documents.
 MOST_FAILED_ALONE = 10
+
+# What parts of a run count.
+SUMS = ("documents", "chunks", "upserted", "deleted", "moved", "embedded", "cached", "contexts", "fallbacks")
 
 Planner = Callable[[Mapping[str, DocumentState]], Plan]
 
@@ -37,13 +43,17 @@ class StrategyRun:
         left_behind: parked documents, which a rebuild leaves out, of which readers have text in the live collection.
         wanted: uris of the documents that are to be written.
         journal: states of the stored documents by id.
+        elsewhere: other processes write the collection, so `journal` is what it was when the run was planned.
     """
 
     def __init__(self, client: QdrantClient, tools: Tools, target: Target, run_id: str, *, dry_run: bool) -> None:
         self._client = client
         self._dry_run = dry_run
+        self._run_id = run_id
         self.tools = tools
         self.target = target
+        self.elsewhere = False
+        self._ended: set[str] = set()
         self.journal: dict[str, DocumentState] = {}
         self._writer = Writer(client, target, tools.chunker, tools.embedder, run_id, self.journal)
         self.plan = Plan()
@@ -104,6 +114,31 @@ class StrategyRun:
         parked = [state.doc_id for state in self.plan.parked if state.doc_id in states]
         self.left_behind = len(with_chunks(self._client, live, parked))
 
+    def take(self, documents: Sequence[Pending], moved: Mapping[str, str]) -> None:
+        """Instead of `make_plan`: takes a part of a run that was planned in another process.
+
+        Documents that another copy of this part has stored already are counted and left alone.
+
+        Args:
+            documents: those of the part.
+            moved: the ids that documents had where they were stored before, by their ids now.
+
+        Raises:
+            StoreError: the journal cannot be read.
+        """
+        ids = [document.doc_id for document in documents]
+        rows = read_rows(self._client, self.target.collection, [*ids, *moved.values()])
+        self.journal.update({doc_id: row.state for doc_id, row in rows.items()})
+        stored = [
+            rows[id_] for id_ in ids if id_ in rows and (rows[id_].status, rows[id_].run_id) == (DONE, self._run_id)
+        ]
+        self.wanted = frozenset(document.uri for document in documents) - {row.uri for row in stored}
+        olds = {doc_id: rows[old] for doc_id, old in moved.items() if old in rows}
+        self._writer.moves = {doc_id: old.state for doc_id, old in olds.items()}
+        self._writer.leave([olds[row.doc_id] for row in stored if row.doc_id in olds])
+        self.report.documents += len(stored)
+        self.report.chunks += sum(len(row.chunk_ids) for row in stored)
+
     def blank(self) -> list[str]:
         """Uris of unchanged documents that hold nothing to chunk."""
         unchanged = set(self.plan.unchanged)
@@ -117,7 +152,7 @@ class StrategyRun:
         """
         if not self._dry_run:
             with self._timed():
-                self._writer.begin([document for document in documents if document.uri in self.wanted])
+                self._writer.begin([document for document in documents if document.uri in self.wanted - self._ended])
 
     def fail(self, uri: str, told: str) -> None:
         """Journals that a document that was begun could not be read."""
@@ -138,10 +173,12 @@ class StrategyRun:
     def write(self, documents: Sequence[Document], stop: threading.Event, progress: Callable[[int], None]) -> None:
         """Brings the collection up to date with those of `documents` that it needs, and counts what was done; a dry run only counts.
 
+        It may be asked again after an error, for the same documents: those that were stored or that failed are left out.
+
         Raises:
             StoreError, ModelError: nothing more can be done for this strategy.
         """
-        wanted = [document for document in documents if document.uri in self.wanted]
+        wanted = [document for document in documents if document.uri in self.wanted - self._ended]
         outcome = Outcome()
         with self._timed():
             try:
@@ -151,6 +188,8 @@ class StrategyRun:
                     self._writer.write(wanted, stop=stop, progress=progress, outcome=outcome)
             finally:
                 self._count(outcome)
+                self._ended |= {uri for uri, _ in outcome.failed}
+                self._ended |= {document.uri for document in wanted if self._is_stored(document)}
                 self.give_back()
                 if wanted:
                     self._log(outcome)
@@ -169,6 +208,18 @@ class StrategyRun:
             self.report.embedded,
             self.report.cached,
         )
+
+    def _is_stored(self, document: Document) -> bool:
+        state = self.journal.get(document.id)
+        return state is not None and (state.status, state.content_hash) == (DONE, document.content_hash)
+
+    def add(self, counts: Mapping[str, Any]) -> None:
+        """Adds what a part of the run that another process did has counted."""
+        self.elsewhere = True
+        for name in (*SUMS, "seconds"):
+            setattr(self.report, name, getattr(self.report, name) + counts[name])
+        self.report.failed += [(uri, error) for uri, error in counts["failed"]]
+        self._stored += counts["documents"] - len(counts["failed"])
 
     def _count(self, outcome: Outcome) -> None:
         report, embedder, contexts = self.report, self.tools.embedder, self.tools.context_writer
@@ -234,6 +285,9 @@ class StrategyRun:
         with self._timed():
             if self.plan.vanished:
                 self.report.deleted += self._writer.delete(self.plan.vanished).deleted
+            if self.elsewhere:
+                self.journal.clear()
+                self.journal.update(read_states(self._client, self.target.collection))
             finish_target(
                 self._client,
                 self.target,

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from stores.errors import StoreError
-from stores.journal import DONE, FAILED, LEAVING, MOVING, STARTED, DocumentState, JournalRow
+from stores.journal import DONE, FAILED, LEAVING, MOVING, STARTED, WRITING, DocumentState, JournalRow
 from stores.journal_io import read_rows
 from stores.points import Points
 
@@ -70,7 +70,12 @@ class Attempts:
             before = rows.get(document.doc_id)
             row = before or JournalRow(document.doc_id, document.uri, document.content_hash, STARTED)
             attempts = row.attempts if row.content_hash == document.content_hash else 0
-            now = self._stamped(row, status=STARTED, content_hash=document.content_hash, attempts=attempts + 1)
+            # What another process of this very run had in hand when it died is the same attempt: a document that kills three workers
+            # in one run must not get its neighbours parked.
+            same = attempts > 0 and row.run_id == self._run_id and row.status in (STARTED, WRITING)
+            now = self._stamped(
+                row, status=STARTED, content_hash=document.content_hash, attempts=attempts + (0 if same else 1)
+            )
             taken.append((document.doc_id, _InHand(before, now, rows.get(old_ids.get(document.doc_id, "")))))
         moving = [
             self._stamped(one.old, status=MOVING if one.old.status in (DONE, MOVING) else LEAVING)

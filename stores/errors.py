@@ -11,11 +11,13 @@ class StoreError(RuntimeError):
     Args:
         message: for a person.
         fatal: nothing else in this store would work either, so the strategy should stop.
+        passing: the store was away or too busy, so all of it may work later.
     """
 
-    def __init__(self, message: str, *, fatal: bool = False) -> None:
+    def __init__(self, message: str, *, fatal: bool = False, passing: bool = False) -> None:
         super().__init__(" ".join(message.split()))
         self.fatal = fatal
+        self.passing = passing
 
 
 class RequestTooLarge(StoreError):

@@ -17,6 +17,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from enum import Enum
 from types import TracebackType
 from typing import Any, Self
 
@@ -68,6 +69,9 @@ class Leases:
     _held: dict[str, str] = field(default_factory=dict, init=False)
     _ended: threading.Event = field(default_factory=threading.Event, init=False)
     _thread: threading.Thread | None = field(default=None, init=False)
+    _stopping: bool = field(default=False, init=False)
+    # A renewal that was under way when the run began to stop must not be the last to write.
+    _writing: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def __enter__(self) -> Self:
         return self
@@ -133,6 +137,16 @@ class Leases:
         if found.get("holder") != self.run_id:
             raise LeaseHeld(f"the lease of {alias} was lost to another run, so this one leaves it alone", fatal=True)
 
+    def home(self, alias: str) -> str:
+        """The collection that the lease of an alias lies in, for processes that do a part of the run."""
+        return self._held[alias]
+
+    def stopping(self) -> None:
+        """Tells the processes that do parts of the run, by a mark in every lease, to stop. Raises nothing: they also stop when leases
+        expire."""
+        self._stopping = True
+        self.renew()
+
     def renew(self) -> None:
         """Renews every lease; tells `lost` of one that another run has now. A store that fails is asked again next time."""
         for alias, collection in list(self._held.items()):
@@ -170,6 +184,10 @@ class Leases:
 
     def _write(self, alias: str, collection: str) -> Mapping[str, Any]:
         """Writes the lease if it is free or this run's; what it says afterwards."""
+        with self._writing:
+            return self._write_alone(alias, collection)
+
+    def _write_alone(self, alias: str, collection: str) -> Mapping[str, Any]:
         now = self.clock()
         payload = {
             "kind": KIND,
@@ -179,6 +197,7 @@ class Leases:
             "pid": os.getpid(),
             "process": _process(),
             "expires_at": now + SECONDS,
+            "stopping": self._stopping,
         }
         free: list[Any] = [models.FieldCondition(key="expires_at", range=models.Range(lt=now)), self._mine()]
         if _ended_runs:
@@ -196,11 +215,7 @@ class Leases:
         return self._read(alias, collection)
 
     def _read(self, alias: str, collection: str) -> Mapping[str, Any]:
-        records = send(
-            f"read the lease of {alias}",
-            lambda: self.client.retrieve(collection, ids=[lease_id(alias)], with_payload=True),
-        )
-        return (records[0].payload or {}) if records else {}
+        return read_lease(self.client, alias, collection)
 
     @property
     def _embedded(self) -> bool:
@@ -208,6 +223,35 @@ class Leases:
 
     def _mine(self) -> models.FieldCondition:
         return models.FieldCondition(key="holder", match=models.MatchValue(value=self.run_id))
+
+
+class Standing(Enum):
+    """What a lease tells a process that does a part of a run."""
+
+    HELD = "held"
+    STOPPING = "stopping"
+    LOST = "lost"
+
+
+def read_lease(client: QdrantClient, alias: str, collection: str, *, attempts: int = 5) -> Mapping[str, Any]:
+    """What the lease of an alias says; nothing if there is none.
+
+    Raises:
+        StoreError: the store failed.
+    """
+    records = send(
+        f"read the lease of {alias}",
+        lambda: client.retrieve(collection, ids=[lease_id(alias)], with_payload=True),
+        attempts=attempts,
+    )
+    return (records[0].payload or {}) if records else {}
+
+
+def standing(found: Mapping[str, Any], run_id: str, now: float) -> Standing:
+    """Whether a process that does a part of the run `run_id` may go on, by what the lease says at `now`. Pure."""
+    if found.get("holder") != run_id or float(found["expires_at"]) < now:
+        return Standing.LOST
+    return Standing.STOPPING if found.get("stopping") else Standing.HELD
 
 
 def _process() -> str:

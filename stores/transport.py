@@ -98,7 +98,7 @@ def send(what: str, call: Callable[[], T], *, attempts: int = 5, sleep: Callable
     ) as error:
         verdict = classify(error)
         kind = RequestTooLarge if verdict.smaller else StoreError
-        raise kind(f"{what}: {reason(error)}", fatal=verdict.fatal) from error
+        raise kind(f"{what}: {reason(error)}", fatal=verdict.fatal, passing=verdict.passing) from error
 
 
 def confirm(result: models.UpdateResult | None) -> None:

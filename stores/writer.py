@@ -208,7 +208,7 @@ class Writer:
                 self._write_together([document], outcome, stop)
             return
         outcome.add(counts(written))
-        self._leave([work.old for work in written if work.old])
+        self.leave([work.old for work in written if work.old])
 
     def _attempt(self, documents: Sequence[Document]) -> list[Work]:
         """The work on a sub-batch whose attempts are journalled."""
@@ -230,7 +230,7 @@ class Writer:
         self._attempts.record({work.doc_id: work.done() for work in works})
         return works
 
-    def _leave(self, rows: Sequence[JournalRow]) -> None:
+    def leave(self, rows: Sequence[JournalRow]) -> None:
         """Removes documents from the places that they moved from, where a move that is cut off leaves a row that says so."""
         try:
             self._points.delete([id_ for row in rows for id_ in row.ids])

@@ -104,9 +104,9 @@ class OpenAIClient:
         # Raised out here so that no traceback carries the original error, whose text may hold the key.
         raise failure
 
-    def error(self, problem: str, *, fatal: bool = False) -> ModelError:
+    def error(self, problem: str, *, fatal: bool = False, passing: bool = False) -> ModelError:
         """A `ModelError` about this model, with the key taken out of `problem`."""
-        return ModelError(self._message(problem), fatal=fatal)
+        return ModelError(self._message(problem), fatal=fatal, passing=passing)
 
     def _client(self) -> openai.OpenAI:
         with self._lock:
@@ -130,7 +130,8 @@ class OpenAIClient:
             problem = f"{problem} {error.__cause__}"
         if is_refusal(error):
             return RefusedError(self._message(problem))
-        return self.error(problem, fatal=classify(error).fatal)
+        verdict = classify(error)
+        return self.error(problem, fatal=verdict.fatal, passing=verdict.passing)
 
 
 def _wait(seconds: float, events: Sequence[threading.Event]) -> None:

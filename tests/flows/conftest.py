@@ -33,6 +33,8 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         if name.startswith(("QUARRY_", "OPENAI_", "QDRANT_")) and name != "QDRANT_TEST_URL":
             monkeypatch.delenv(name)
     monkeypatch.setenv("QUARRY_HOME", str(tmp_path / "home"))
+    # Tasks that are tried again wait for no clock.
+    monkeypatch.setattr("flows.retries.WAITS", (0.0, 0.0))
 
 
 @pytest.fixture

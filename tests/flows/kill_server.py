@@ -116,7 +116,7 @@ def set_traps(trap: Trap) -> None:
     from qdrant_client import QdrantClient
     from qdrant_client.local.persistence import CollectionPersistence
 
-    import flows.ingestion
+    import flows.loading
     import stores.writer
     from chunkers.models import ModelCache
     from chunkers.models.wordllama_embedder import WordllamaEmbedder
@@ -134,7 +134,7 @@ def set_traps(trap: Trap) -> None:
         "point written": (CollectionPersistence, "persist"),
         "point deleted": (CollectionPersistence, "delete"),
         "file replaced": (os, "replace"),
-        "load": (flows.ingestion, "load_document"),
+        "load": (flows.loading, "load_document"),
         "chunk": (stores.writer, "prepare"),
         "embed": (WordllamaEmbedder, "embed"),
         "vectors kept": (ModelCache, "put_vectors"),

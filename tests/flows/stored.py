@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from qdrant_client import QdrantClient
 
 from stores import Finding, compare, connect, read_contents
 from stores.inventory import alias_targets
@@ -54,19 +55,24 @@ def read(home: Path) -> Stored:
     if not (home / "qdrant").exists():
         return Stored()
     shutil.copytree(home / "qdrant", copy)
-    found = Stored()
     with connect(path=copy) as client:
-        found.aliases = alias_targets(client)
-        for name in sorted(item.name for item in client.get_collections().collections):
-            records, rest = client.scroll(name, limit=100_000, with_payload=True, with_vectors=True)
-            assert rest is None
-            points = {str(record.id): _told(record.payload or {}, record.vector) for record in records}
-            found.collections[name] = {id_: one for id_, one in points.items() if one[0].get("kind") != "lease"}
-            if name in found.aliases.values():
-                found.leases += len(points) - len(found.collections[name])
-            metadata = client.get_collection(name).config.metadata or {}
-            found.metadata[name] = {key: value for key, value in metadata.items() if key not in RUN_OF_COLLECTION}
-            found.findings[name] = compare(read_contents(client, name))
+        return served(client)
+
+
+def served(client: QdrantClient) -> Stored:
+    """The store of a client."""
+    found = Stored()
+    found.aliases = alias_targets(client)
+    for name in sorted(item.name for item in client.get_collections().collections):
+        records, rest = client.scroll(name, limit=100_000, with_payload=True, with_vectors=True)
+        assert rest is None
+        points = {str(record.id): _told(record.payload or {}, record.vector) for record in records}
+        found.collections[name] = {id_: one for id_, one in points.items() if one[0].get("kind") != "lease"}
+        if name in found.aliases.values():
+            found.leases += len(points) - len(found.collections[name])
+        metadata = client.get_collection(name).config.metadata or {}
+        found.metadata[name] = {key: value for key, value in metadata.items() if key not in RUN_OF_COLLECTION}
+        found.findings[name] = compare(read_contents(client, name))
     return found
 
 

@@ -469,7 +469,7 @@ def test_a_journal_that_cannot_be_read_stops_its_strategy_alone(source: Path) ->
 
 
 def test_a_fault_of_a_parser_is_that_document_s_failure(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from flows import ingestion as module
+    from flows import loading as module
 
     load = module.load_document
 

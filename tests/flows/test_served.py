@@ -197,7 +197,7 @@ def test_a_key_that_is_withdrawn_stops_the_run(
         loaded.append(entry.uri)
         return load_document(entry, corpus)
 
-    monkeypatch.setattr("flows.ingestion.load_document", load)
+    monkeypatch.setattr("flows.loading.load_document", load)
     for number in range(200):
         (source / f"{number:03}.md").write_text(f"Document {number}.")
 
