@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import io
 import json
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
+
+from flows.stopping import one_interruption
 
 if TYPE_CHECKING:
     from flows.settings import Settings
@@ -115,10 +115,6 @@ def _overrides(assignments: list[str] | None) -> dict[str, str]:
     return overrides
 
 
-def _terminate(number: int, frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
-
-
 @app.command()
 def ingest(
     source: Annotated[str, typer.Argument(help="A folder, a file or a quoted glob of markdown and text files.")],
@@ -147,8 +143,7 @@ def ingest(
     from flows.render import ingest_report
 
     # SIGTERM ends a run as Ctrl-C does: the documents in hand are finished, and the report says what is stored.
-    signal.signal(signal.SIGTERM, _terminate)
-    with _clear_errors(as_json):
+    with _clear_errors(as_json), one_interruption():
         settings = _settings(assignments)
         from chunkers import STRATEGIES
         from flows.request import Request

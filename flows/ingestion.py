@@ -32,6 +32,7 @@ from flows.request import Request
 from flows.retries import may_pass
 from flows.settings import Settings
 from flows.sources import Entry, SourceError, list_source
+from flows.stopping import undisturbed
 from flows.strategy_run import StrategyRun
 from stores import (
     DocumentState,
@@ -91,10 +92,11 @@ class Ingestion:
         self._close()
 
     def _close(self) -> None:
-        for own in self._runs.values():
-            own.give_back()
-            own.forgive()
-        self._open.close()
+        with undisturbed():
+            for own in self._runs.values():
+                own.give_back()
+                own.forgive()
+            self._open.close()
 
     def _prepare(self) -> None:
         request, settings = self.request, self.settings

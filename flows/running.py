@@ -19,6 +19,7 @@ from flows.ingestion import Ingestion
 from flows.report import Report
 from flows.retries import patiently
 from flows.sources import Entry
+from flows.stopping import undisturbed
 from stores import StoreError
 
 Wait = Callable[[], None]
@@ -107,7 +108,8 @@ def run(ingestion: Ingestion, runner: Runner) -> Report:
     finally:
         # Whatever ended the run, the store is closed only when nobody writes to it any more.
         ingestion.stop.set()
-        runner.drain()
+        with undisturbed():
+            runner.drain()
     return report
 
 
