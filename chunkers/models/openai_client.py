@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
 from typing import TypeVar
 
 import openai
@@ -22,6 +23,10 @@ T = TypeVar("T")
 
 TIMEOUT = 60.0
 ATTEMPTS = 5
+# Seconds that an answer is still awaited after the run was stopped.
+LAST_ANSWER = 10.0
+# Seconds between two looks at whether it was.
+_GLANCE = 0.2
 
 # Characters of a server's complaint that are passed on: some answer with a page of HTML.
 LONGEST_PROBLEM = 300
@@ -44,7 +49,9 @@ class OpenAIClient:
         timeout: seconds a request may take to connect, and to send each next piece.
         attempts: how often a request is sent at most.
         sleep: waits between attempts, in seconds.
-        cancelled: once set, the run is over: nothing more is sent, and a wait between attempts ends.
+        cancelled: once set, the run is over: nothing more is sent, a wait between attempts ends, and the answer to what was sent is
+            awaited for `last_answer` seconds more.
+        last_answer: see there.
     """
 
     def __init__(
@@ -56,9 +63,11 @@ class OpenAIClient:
         attempts: int = ATTEMPTS,
         sleep: Callable[[float], None] = time.sleep,
         cancelled: threading.Event | None = None,
+        last_answer: float = LAST_ANSWER,
     ) -> None:
         self.model = model
         self._cancelled = cancelled
+        self._last_answer = last_answer
         self._endpoint = endpoint
         self._timeout = timeout
         self._attempts = attempts
@@ -82,7 +91,7 @@ class OpenAIClient:
                 raise self.error("not asked, since the run was stopped", fatal=True)
             if stop and stop.is_set():
                 raise self.error("not asked, since another request of the batch failed")
-            return send(self._client())
+            return self._awaited(lambda: send(self._client()))
 
         def pause(seconds: float) -> None:
             events = [event for event in (stop, self._cancelled) if event]
@@ -107,6 +116,31 @@ class OpenAIClient:
     def error(self, problem: str, *, fatal: bool = False, passing: bool = False) -> ModelError:
         """A `ModelError` about this model, with the key taken out of `problem`."""
         return ModelError(self._message(problem), fatal=fatal, passing=passing)
+
+    def _awaited(self, request: Callable[[], T]) -> T:
+        """`request()`, in a thread that is left alone when it has not answered some time after the run was stopped.
+
+        A request cannot be taken back, and one that hangs would keep a stopped run waiting for a minute.
+        """
+        cancelled = self._cancelled
+        if cancelled is None:
+            return request()
+        answer: Future[T] = Future()
+
+        def answered() -> None:
+            try:
+                answer.set_result(request())
+            except BaseException as error:
+                answer.set_exception(error)
+
+        # A daemon, since nobody waits for it at the end.
+        threading.Thread(target=answered, name="request", daemon=True).start()
+        while not cancelled.is_set():
+            if wait([answer], _GLANCE).done:
+                return answer.result()
+        if not wait([answer], self._last_answer).done:
+            raise self.error("did not answer before the run was stopped", fatal=True)
+        return answer.result()
 
     def _client(self) -> openai.OpenAI:
         with self._lock:

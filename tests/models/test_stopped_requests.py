@@ -1,0 +1,87 @@
+"""A request that is under way when the run is stopped: its answer counts, and one that hangs is given up."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+
+from chunkers.errors import ModelError
+from chunkers.models.endpoint import Endpoint
+from chunkers.models.openai_client import OpenAIClient
+from tests.models.conftest import SMALL
+from tests.openai_server import OpenAIServer, Request
+
+# Against a test that hangs.
+BOUND = 30
+
+
+class Held:
+    """Keeps every request waiting until it is opened."""
+
+    def __init__(self) -> None:
+        self.reached, self.opened = threading.Event(), threading.Event()
+
+    def __call__(self, request: Request) -> None:
+        self.reached.set()
+        self.opened.wait(BOUND)
+
+
+@pytest.fixture
+def held(openai_server: OpenAIServer) -> Iterator[Held]:
+    openai_server.always = held = Held()
+    yield held
+    held.opened.set()
+
+
+@pytest.fixture
+def asking(openai_server: OpenAIServer) -> Iterator[Callable[..., Future[int]]]:
+    """Starts a request of a client that ends at `cancelled`; a future of how many vectors there are."""
+    endpoint = Endpoint(openai_server.key, openai_server.url)
+    with ThreadPoolExecutor(1) as pool:
+
+        def ask(cancelled: threading.Event, last_answer: float) -> Future[int]:
+            client = OpenAIClient(SMALL, endpoint, cancelled=cancelled, last_answer=last_answer)
+            return pool.submit(
+                client.ask, lambda sender: len(sender.embeddings.create(model=SMALL, input=["a", "b"]).data)
+            )
+
+        yield ask
+
+
+def test_an_answer_that_comes_after_the_stop_counts(held: Held, asking: Callable[..., Future[int]]) -> None:
+    cancelled = threading.Event()
+    answer = asking(cancelled, last_answer=BOUND)
+    assert held.reached.wait(BOUND)
+    cancelled.set()
+    held.opened.set()
+    assert answer.result(BOUND) == 2
+
+
+def test_a_request_that_hangs_is_given_up_after_the_stop(
+    held: Held, asking: Callable[..., Future[int]], openai_server: OpenAIServer
+) -> None:
+    cancelled = threading.Event()
+    answer = asking(cancelled, last_answer=0.01)
+    assert held.reached.wait(BOUND)
+    cancelled.set()
+    with pytest.raises(ModelError, match="did not answer before the run was stopped") as caught:
+        answer.result(BOUND)
+    assert caught.value.fatal
+    assert len(openai_server.requests) == 1
+
+
+def test_without_a_stop_a_late_answer_is_awaited(held: Held, asking: Callable[..., Future[int]]) -> None:
+    answer = asking(threading.Event(), last_answer=0.0)
+    assert held.reached.wait(BOUND)
+    held.opened.set()
+    assert answer.result(BOUND) == 2
+
+
+def test_errors_of_the_server_pass_through(openai_server: OpenAIServer) -> None:
+    client = OpenAIClient(SMALL, Endpoint("sk-wrong", openai_server.url), cancelled=threading.Event())
+    with pytest.raises(ModelError, match="check OPENAI_API_KEY") as caught:
+        client.ask(lambda sender: sender.embeddings.create(model=SMALL, input=["a"]))
+    assert "sk-wrong" not in str(caught.value)
