@@ -109,7 +109,7 @@ def _deployments(parameters: dict[str, Any], schedule: Schedule, corpus: str) ->
 
     common: dict[str, Any] = {
         "parameters": parameters,
-        "tags": [f"corpus:{corpus}"],
+        "tags": ["chunk-quarry", f"corpus:{corpus}"],
         "entrypoint_type": EntrypointType.MODULE_PATH,
     }
     cron = Cron(schedule.cron, timezone=schedule.time_zone, slug=NIGHTLY, active=True)

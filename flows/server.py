@@ -172,6 +172,8 @@ def _start(folder: Path, port: int) -> subprocess.Popen[bytes]:
         "PREFECT_HOME": str(folder),
         "PREFECT_SERVER_API_HOST": "127.0.0.1",
         "PREFECT_SERVER_API_PORT": str(port),
+        # Else the links in what automations send would say None.
+        "PREFECT_UI_URL": f"http://127.0.0.1:{port}",
         "PYTHONUNBUFFERED": "1",
     }
     # -P keeps this package's folder off the server's import path, where its modules could be taken for others.

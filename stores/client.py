@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import pickle
+import re
 import sqlite3
 import threading
 import warnings
@@ -23,7 +24,7 @@ from typing import Any, Self
 from qdrant_client import QdrantClient, models
 
 from stores.errors import StoreError
-from stores.transport import send
+from stores.transport import keep_secret, send
 
 log = logging.getLogger(__name__)
 
@@ -66,18 +67,22 @@ def connect(url: str | None = None, path: str | Path | None = None, api_key: str
 
 
 def _server(url: str, api_key: str | None) -> StoreClient:
+    keep_secret(api_key)
+    # An address may hold a password, too.
+    told = re.sub(r"//[^/]*@", "//***@", url)
+
     def client(timeout: int) -> StoreClient:
         return StoreClient(url=url, api_key=api_key, timeout=timeout, check_compatibility=False)
 
     try:
         # A client's time-out holds for all its calls, and a dead address should be told of soon.
         with client(PROBE_SECONDS) as probe:
-            info = send(f"Qdrant server {url} cannot be used", probe.info, attempts=3)
+            info = send(f"Qdrant server {told} cannot be used", probe.info, attempts=3)
     except ValueError as error:
-        raise StoreError(f"QDRANT_URL {url}: {error}; it must look like http://localhost:6333", fatal=True) from error
+        raise StoreError(f"QDRANT_URL {told}: {error}; it must look like http://localhost:6333", fatal=True) from error
     version = tuple(int(part) for part in info.version.split(".")[:2] if part.isdigit())
     if version < OLDEST_SERVER:
-        raise StoreError(f"Qdrant server {url} has version {info.version}; 1.16 or newer is needed", fatal=True)
+        raise StoreError(f"Qdrant server {told} has version {info.version}; 1.16 or newer is needed", fatal=True)
     return client(TIMEOUT_SECONDS)
 
 

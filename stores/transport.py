@@ -34,6 +34,15 @@ _TOO_LARGE = re.compile(rb"payload.* (is larger than allowed|has exceeded limit)
 _NO_POINT = b"No point with id"
 _NO_COLLECTION = re.compile(r"Collection \S+ not found")
 
+# Keys of the servers that this process talks to, which no message may hold; a proxy may say in its refusal what it was shown.
+_secrets: set[str] = set()
+
+
+def keep_secret(key: str | None) -> None:
+    """From now on `***` stands for this key in every message of `send` and `reason`."""
+    if key:
+        _secrets.add(key)
+
 
 class NotApplied(RuntimeError):
     """The server took a write but did not confirm that it is applied. The same write again is harmless."""
@@ -97,6 +106,9 @@ def send(what: str, call: Callable[[], T], *, attempts: int = 5, sleep: Callable
         sqlite3.Error,
     ) as error:
         verdict = classify(error)
+        if isinstance(error, UnexpectedResponse) and error.content:
+            # A traceback shows it as the cause.
+            error.content = _without_keys(error.content.decode("utf-8", "replace")).encode()
         kind = RequestTooLarge if verdict.smaller else StoreError
         raise kind(f"{what}: {reason(error)}", fatal=verdict.fatal, passing=verdict.passing) from error
 
@@ -114,9 +126,14 @@ def agreed(result: bool) -> None:
 
 
 def reason(error: BaseException) -> str:
-    """The cause of an error in one line, without what only a developer wants."""
+    """The cause of an error in one line, without what only a developer wants, and without a key."""
+    return _without_keys(_reason(error))
+
+
+def _reason(error: BaseException) -> str:
     if isinstance(error, UnexpectedResponse):
-        body = (error.content or b"").decode("utf-8", "replace")[:300]
+        # Before the cut, which could leave the half of a key.
+        body = _without_keys((error.content or b"").decode("utf-8", "replace"))[:300]
         return f"Qdrant answered {error.status_code} {error.reason_phrase}: {body}"
     if isinstance(error, ResponseHandlingException):
         what = "no answer" if isinstance(error.source, httpx.TransportError) else "an answer that cannot be read"
@@ -126,3 +143,9 @@ def reason(error: BaseException) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"an answer that cannot be read from Qdrant ({error})"
     return f"{type(error).__name__}: {error}" if not isinstance(error, NotApplied | ValueError) else str(error)
+
+
+def _without_keys(text: str) -> str:
+    for key in _secrets:
+        text = text.replace(key, "***")
+    return text

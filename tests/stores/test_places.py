@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -94,6 +95,17 @@ def test_what_is_no_usable_server_is_one_line_that_names_it(answer: tuple[int, b
         connect(url=url)
     assert url in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("before", ["", "x" * 260])
+def test_neither_key_nor_password_is_in_what_is_said_of_a_server(before: str) -> None:
+    key = "canary-of-qdrant-0815"
+    # A body is cut after 300 bytes, which may be inside the key.
+    with server(401, f"{before} wrong key {key} {key}".encode()) as url, pytest.raises(StoreError) as caught:
+        connect(url=url.replace("//", "//user:password@"), api_key=key)
+    said = "".join(traceback.format_exception(caught.value, limit=0))
+    assert "wrong key ***" in str(caught.value)
+    assert not [secret for secret in ("user", "password", "canary") if secret in said]
 
 
 def test_a_server_that_never_answers_is_told_of_soon(monkeypatch: pytest.MonkeyPatch) -> None:
