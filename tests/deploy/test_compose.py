@@ -54,7 +54,9 @@ def test_our_image_has_the_version_of_the_package() -> None:
     import tomllib
 
     version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
-    ours = {service["image"] for service in SERVICES.values() if "build" in service}
+    ours = {service["image"] for service in SERVICES.values() if "/" not in service["image"]} - {
+        SERVICES["postgres"]["image"]
+    }
     assert ours == {f"chunk-quarry:{version}"}
     assert set(re.findall(r"chunk-quarry:[\d.]+", (DEPLOY / "README.md").read_text(encoding="utf-8"))) == ours
 
@@ -191,6 +193,12 @@ def test_the_deployments_read_what_is_mounted_and_use_the_pool_that_is_made_and_
     assert f"prefect work-pool inspect {pool} " in script
     assert f"prefect work-pool create {pool} --type process" in script
     assert "--concurrency-limit" not in script
+
+
+def test_our_image_is_built_once_and_never_pulled() -> None:
+    policies = {name: service["pull_policy"] for name, service in SERVICES.items() if "pull_policy" in service}
+    assert policies == {"register": "never", "worker": "never"}
+    assert [name for name, service in SERVICES.items() if "build" in service] == ["server"]
 
 
 def test_every_file_that_a_command_names_is_in_the_image() -> None:
