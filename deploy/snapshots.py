@@ -1,0 +1,68 @@
+"""Snapshots of every collection of the Qdrant server that QDRANT_URL names, and its aliases, which no collection's snapshot holds.
+
+    python snapshots.py take > list.json       makes them, in the server's snapshot folder, and prints which
+    python snapshots.py restore < list.json    puts collections and aliases back from that folder, over what is there
+    python snapshots.py drop < list.json       deletes them from that folder, once they are kept elsewhere
+
+Between the first collection and the last nothing should be written: pause the work pool.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+from qdrant_client import QdrantClient, models
+
+# A snapshot copies the whole collection, and the client waits for it.
+TIMEOUT_SECONDS = 24 * 3600
+
+
+def take(client: QdrantClient) -> dict[str, Any]:
+    """Makes a snapshot of each collection: `{"collections": {name: snapshot}, "aliases": {alias: collection}}`."""
+    aliases = {alias.alias_name: alias.collection_name for alias in client.get_aliases().aliases}
+    taken = {}
+    for collection in sorted(found.name for found in client.get_collections().collections):
+        made = client.create_snapshot(collection)
+        if made is None:
+            raise RuntimeError(f"{collection}: the server made no snapshot")
+        taken[collection] = made.name
+        print(f"{collection}: {made.name}, {made.size:,} bytes", file=sys.stderr)
+    return {"collections": taken, "aliases": aliases}
+
+
+def restore(client: QdrantClient, listed: dict[str, Any]) -> None:
+    """Collections first, then all aliases at once: readers see nothing that is half there."""
+    for collection, snapshot in listed["collections"].items():
+        place = f"file:///qdrant/snapshots/{collection}/{snapshot}"
+        # "snapshot": what it holds counts, not what is there already.
+        if not client.recover_snapshot(collection, place, priority=models.SnapshotPriority.SNAPSHOT):
+            raise RuntimeError(f"{collection}: not restored from {place}")
+        print(f"{collection}: restored", file=sys.stderr)
+    moves = [
+        models.CreateAliasOperation(create_alias=models.CreateAlias(alias_name=alias, collection_name=collection))
+        for alias, collection in listed["aliases"].items()
+    ]
+    if moves and not client.update_collection_aliases(moves):
+        raise RuntimeError("the aliases were not set")
+
+
+def drop(client: QdrantClient, listed: dict[str, Any]) -> None:
+    for collection, snapshot in listed["collections"].items():
+        client.delete_snapshot(collection, snapshot)
+
+
+def main(action: str) -> None:
+    client = QdrantClient(
+        url=os.environ["QDRANT_URL"], api_key=os.environ.get("QDRANT_API_KEY"), timeout=TIMEOUT_SECONDS
+    )
+    if action == "take":
+        print(json.dumps(take(client), indent=2))
+    else:
+        {"restore": restore, "drop": drop}[action](client, json.load(sys.stdin))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
