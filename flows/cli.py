@@ -212,7 +212,7 @@ def serve(
     assignments: SetOption = None,
 ) -> None:
     """Ingest on a schedule, and backfill when somebody asks for it in the Prefect UI, until stopped."""
-    with _clear_errors(as_json=False):
+    with _clear_errors(as_json=False), one_interruption():
         settings = _settings(assignments)
         from chunkers import STRATEGIES
         from flows.request import Request

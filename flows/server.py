@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -72,7 +73,11 @@ def prefect_environment(api_url: str, *, home: Path | None = None) -> dict[str, 
 
 @contextmanager
 def private_server(
-    home: Path, *, port: int | None = None, notify: Callable[[str], None] = lambda message: None
+    home: Path,
+    *,
+    port: int | None = None,
+    notify: Callable[[str], None] = lambda message: None,
+    ended: Callable[[ServerError], None] = lambda error: None,
 ) -> Iterator[str]:
     """Runs a Prefect server while the block does.
 
@@ -80,6 +85,7 @@ def private_server(
         home: the store's own folder; the database and the log are in `prefect/` below it.
         port: to be tried first, so that the UI stays at one address; another one if it is taken.
         notify: told in one line what the user is waiting for.
+        ended: told, in another thread, when the server ends before the block does.
 
     Yields:
         The address for `PREFECT_API_URL`.
@@ -93,9 +99,21 @@ def private_server(
     notify(f"starting a private Prefect server{first}")
     since = datetime.now(UTC)
     with _running_server(folder, port) as (process, port):
+        over = threading.Event()
+
+        def watch() -> None:
+            process.wait()
+            if not over.is_set():
+                told = (
+                    f"the private Prefect server ended with status {process.returncode}{_tail(folder / 'server.log')}"
+                )
+                ended(ServerError(told))
+
+        threading.Thread(target=watch, daemon=True).start()
         try:
             yield f"http://127.0.0.1:{port}/api"
         finally:
+            over.set()
             if process.poll() is None:
                 flush_client()
                 wait_until_recorded(port, since)

@@ -210,7 +210,7 @@ def test_a_late_run_is_told_unless_somebody_takes_it_up(source: Path, mail: Mail
         late = new_run(nightly)
         becomes(late, Late())
         told = mail.next()
-        assert told["subject"] == "ingest/nightly is late"
+        assert told["subject"] == "ingest/docs is late"
         assert f"started at {datetime.now(UTC):%Y-}" in told["body"]
         assert str(late.id) in told["body"]
         # It was the last to become late.
@@ -230,7 +230,7 @@ def test_a_night_without_a_completed_run_is_told_unless_the_next_one_completes_i
         pass
 
     stops = served(source)[0]
-    goes_on = other.to_deployment("nightly", tags=stops.tags)
+    goes_on = other.to_deployment("docs", tags=stops.tags)
     with watched(mail, NOTHING, within=LEAST):
         becomes(new_run(goes_on), Running(), Completed())
         last = new_run(stops)
@@ -244,12 +244,12 @@ def test_a_night_without_a_completed_run_is_told_unless_the_next_one_completes_i
             with suppress(Empty):
                 told = mail.next(timeout=1)
         assert told
-        assert told["subject"] == "ingest/nightly: nothing completed in 26 hours"
+        assert told["subject"] == "ingest/docs: nothing completed in 26 hours"
         assert f"{last.name} was Completed at" in told["body"]
         # Once, until something is tried again.
-        assert mail.next()["subject"].startswith("other/nightly")
+        assert mail.next()["subject"].startswith("other/docs")
         becomes(new_run(stops), Running(), Failed(message="no"))
-        assert mail.next()["subject"].startswith("ingest/nightly")
+        assert mail.next()["subject"].startswith("ingest/docs")
 
 
 @pytest.mark.slow
@@ -261,7 +261,7 @@ def test_a_first_run_that_never_completes_is_told(source: Path, mail: Mail) -> N
     with watched(mail, NOTHING, within=LEAST):
         becomes(first, Late())
         told = mail.next()
-    assert told["subject"] == "ingest/nightly: nothing completed in 26 hours"
+    assert told["subject"] == "ingest/corpus: nothing completed in 26 hours"
     assert f"{first.name} was Late at" in told["body"]
 
 
@@ -308,7 +308,7 @@ def test_the_readme_s_commands_load_the_file_and_its_notices_link_to_the_run(
         assert all(f"'{name}' with id" in done.stdout for name in (FAILED, LATE, NOTHING))
         with SyncPrefectClient(api) as client:
             flow = client.create_flow_from_name("ingest")
-            deployment = client.create_deployment(flow, "nightly", tags=["chunk-quarry"], paused=True)
+            deployment = client.create_deployment(flow, "corpus", tags=["chunk-quarry", "nightly"], paused=True)
             id_ = client.create_flow_run_from_deployment(deployment).id
             client.set_flow_run_state(id_, Failed(message="1 of 6 strategies failed: semantic"), force=True)
         told = messages.get(timeout=BOUND)

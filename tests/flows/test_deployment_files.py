@@ -23,7 +23,7 @@ def flow_of(deployment: dict[str, Any]) -> Flow[..., Any]:
 
 def test_the_file_deploys_a_nightly_ingest_and_a_backfill_on_demand() -> None:
     names = [f"{flow_of(deployment).name}/{deployment['name']}" for deployment in DEPLOYMENTS]
-    assert names == ["ingest/nightly", "backfill/on-demand"]
+    assert names == ["ingest/corpus", "backfill/corpus"]
 
 
 def test_nothing_is_pulled_since_the_package_is_installed() -> None:

@@ -204,7 +204,7 @@ def worker(place: Place) -> Any:
 
 def test_deploying_twice_leaves_one_schedule(place: Place, deployed: None) -> None:
     prefect(place.environment, "deploy", "--prefect-file", "deploy/prefect.yaml", "--all")
-    nightly, on_demand = place.deployment("ingest/nightly"), place.deployment("backfill/on-demand")
+    nightly, on_demand = place.deployment("ingest/corpus"), place.deployment("backfill/corpus")
     assert [(one.schedule.cron, one.schedule.timezone, one.active, one.slug) for one in nightly.schedules] == [
         ("0 4 * * *", "UTC", True, "nightly")
     ]
@@ -218,11 +218,11 @@ def test_a_worker_runs_what_is_asked_for(place: Place, deployed: None) -> None:
 
     with worker(place):
         good = place.trigger(
-            "backfill/on-demand", source=str(place.source), strategies=["recursive"], documents=["notes/*", "log.txt"]
+            "backfill/corpus", source=str(place.source), strategies=["recursive"], documents=["notes/*", "log.txt"]
         )
-        wrong = place.trigger("ingest/nightly", source="/nowhere")
+        wrong = place.trigger("ingest/corpus", source="/nowhere")
         with pytest.raises(PrefectHTTPStatusError, match=r"'recursiv' is not one of \['fixed_size', 'recursive'"):
-            place.trigger("backfill/on-demand", strategies=["recursiv"])
+            place.trigger("backfill/corpus", strategies=["recursiv"])
         run = place.ended(good)
         assert (run.state.type.value, run.state.message) == ("COMPLETED", "1 strategy, 2 documents")
         assert run.name == "backfill docs: 2 globs, recursive"
@@ -242,7 +242,7 @@ def test_a_run_that_is_cancelled_ends_after_the_documents_in_hand_and_the_next_g
     more(place)
     with worker(place):
         with place.held(at=4) as gate:
-            id_ = place.trigger("ingest/nightly", source=str(place.source), strategies=["recursive"])
+            id_ = place.trigger("ingest/corpus", source=str(place.source), strategies=["recursive"])
             assert gate.reached.wait(BOUND)
             with place.client() as client:
                 client.set_flow_run_state(id_, Cancelling())
@@ -252,7 +252,7 @@ def test_a_run_that_is_cancelled_ends_after_the_documents_in_hand_and_the_next_g
         assert run.state.type.value == "CANCELLED"
         stored = place.status()["recursive"]["documents"]
         assert 0 < stored < DOCUMENTS
-        run = place.ended(place.trigger("ingest/nightly", source=str(place.source), strategies=["recursive"]))
+        run = place.ended(place.trigger("ingest/corpus", source=str(place.source), strategies=["recursive"]))
         assert (run.state.type.value, run.state.message) == ("COMPLETED", f"1 strategy, {DOCUMENTS + 3} documents")
 
 
@@ -263,14 +263,14 @@ def test_a_run_that_a_stopped_worker_leaves_is_noticed_and_the_next_goes_on(
 
     more(place)
     with place.held(at=4) as gate, worker(place) as stopped:
-        id_ = place.trigger("ingest/nightly", source=str(place.source), strategies=["recursive"])
+        id_ = place.trigger("ingest/corpus", source=str(place.source), strategies=["recursive"])
         assert gate.reached.wait(BOUND)
         stopped.send_signal(signal.SIGTERM)
         stopped.wait(STOP_BOUND)
     left = place.run(id_)
     with worker(place):
         # The run's deployment may be said to be busy for some minutes; the other one is not.
-        again = place.trigger("backfill/on-demand", source=str(place.source), strategies=["recursive"])
+        again = place.trigger("backfill/corpus", source=str(place.source), strategies=["recursive"])
         run = place.ended(again)
     assert (run.state.type.value, run.state.message) == ("COMPLETED", f"1 strategy, {DOCUMENTS + 3} documents")
     if left.state.is_final():
@@ -295,17 +295,19 @@ def private_settings(place: Place) -> Iterator[None]:
 
 
 def test_serve_fires_the_schedule_and_runs_backfills_one_at_a_time(place: Place) -> None:
-    with place.serve("--set", "schedule=* * * * *"):
-        until(lambda: "serving backfill/on-demand" in place.said())
-        first = place.trigger("backfill/on-demand", documents=["guide.md"])
-        second = place.trigger("backfill/on-demand", dry_run=True, strategies=["sentence"])
+    # What is set for the service holds for its runs, too.
+    model = place.environment.pop("OPENAI_BASE_URL")
+    with place.serve("--set", "schedule=* * * * *", "--set", f"openai_base_url={model}"):
+        until(lambda: "serving backfill/docs" in place.said())
+        first = place.trigger("backfill/docs", documents=["guide.md"])
+        second = place.trigger("backfill/docs", dry_run=True, strategies=["sentence"])
         runs = [place.ended(first), place.ended(second)]
         assert [run.state.type.value for run in runs] == ["COMPLETED", "COMPLETED"]
         assert runs[1].start_time >= runs[0].end_time
         assert runs[0].state.message == "2 strategies, 1 documents"
 
         def fired() -> Any:
-            return [run for run in place.runs("ingest/nightly") if run.auto_scheduled and run.state.is_final()]
+            return [run for run in place.runs("ingest/docs") if run.auto_scheduled and run.state.is_final()]
 
         scheduled = until(fired, MINUTE_BOUND)[-1]
         assert (scheduled.state.type.value, scheduled.state.message) == ("COMPLETED", "2 strategies, 3 documents")
@@ -317,9 +319,9 @@ def test_serve_that_is_stopped_cancels_the_run_in_hand_and_leaves_no_process(
 ) -> None:
     more(place)
     with place.serve() as serving:
-        until(lambda: "serving backfill/on-demand" in place.said())
+        until(lambda: "serving backfill/docs" in place.said())
         with place.held(at=4) as gate:
-            id_ = place.trigger("backfill/on-demand", strategies=["recursive"])
+            id_ = place.trigger("backfill/docs", strategies=["recursive"])
             assert gate.reached.wait(BOUND)
             # As at a terminal, where Ctrl-C reaches the run's own process, too.
             os.killpg(serving.pid, number)
@@ -329,21 +331,31 @@ def test_serve_that_is_stopped_cancels_the_run_in_hand_and_leaves_no_process(
     with pytest.raises(ProcessLookupError):
         os.killpg(serving.pid, 0)
     assert place.run(id_).state.type.value == "CANCELLED"
-    assert place.deployment("ingest/nightly").paused
+    assert place.deployment("ingest/docs").paused
     assert "Traceback" not in place.said()
     with place.serve():
-        run = place.ended(place.trigger("backfill/on-demand", strategies=["recursive"]))
+        run = place.ended(place.trigger("backfill/docs", strategies=["recursive"]))
         assert (run.state.type.value, run.state.message) == ("COMPLETED", f"1 strategy, {DOCUMENTS + 3} documents")
+
+
+def test_serve_ends_when_its_own_server_does(place: Place) -> None:
+    del place.environment["PREFECT_API_URL"]
+    with place.serve() as serving:
+        until(lambda: "serving backfill/docs" in place.said())
+        (server,) = subprocess.check_output(["ps", "-o", "pid=", "--ppid", str(serving.pid)], text=True).split()
+        os.kill(int(server), signal.SIGKILL)
+        assert serving.wait(STOP_BOUND) == 1
+    assert "quarry: the private Prefect server ended with status -9" in place.said()
 
 
 def test_serve_that_starts_again_takes_the_present_schedule(place: Place) -> None:
     with place.serve("--set", "schedule=0 5 * * *"):
-        until(lambda: "serving backfill/on-demand" in place.said())
-        until(lambda: not place.deployment("ingest/nightly").paused)
+        until(lambda: "serving backfill/docs" in place.said())
+        until(lambda: not place.deployment("ingest/docs").paused)
     with place.serve("--set", "schedule=30 6 * * 1", "--set", "time_zone=Europe/Berlin"):
-        until(lambda: place.said().count("serving backfill/on-demand") == 2)
-        until(lambda: not place.deployment("ingest/nightly").paused)
-        (schedule,) = place.deployment("ingest/nightly").schedules
+        until(lambda: place.said().count("serving backfill/docs") == 2)
+        until(lambda: not place.deployment("ingest/docs").paused)
+        (schedule,) = place.deployment("ingest/docs").schedules
         assert (schedule.schedule.cron, schedule.schedule.timezone, schedule.active) == (
             "30 6 * * 1",
             "Europe/Berlin",

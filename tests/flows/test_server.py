@@ -11,6 +11,7 @@ import time
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
@@ -88,6 +89,16 @@ def test_the_server_runs_in_a_session_of_its_own_and_ends_with_the_block(
         assert url == f"http://127.0.0.1:{found['environment']['PREFECT_SERVER_API_PORT']}/api"  # type: ignore[index]
         assert found["arguments"] == ["prefect", "server", "start"]
     assert not is_running(found["pid"])
+
+
+def test_a_server_that_ends_before_the_block_is_told(tmp_path: Path, stand_in: Callable[[str], None]) -> None:
+    told_of: SimpleQueue[ServerError] = SimpleQueue()
+    with private_server(tmp_path, ended=told_of.put):
+        os.kill(int(str(told(tmp_path)["pid"])), signal.SIGKILL)
+        assert str(told_of.get(timeout=10)).startswith("the private Prefect server ended with status -9; its log")
+    with private_server(tmp_path, ended=told_of.put):
+        pass
+    assert told_of.empty()
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, ValueError])
