@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from prefect import runtime
@@ -25,6 +25,7 @@ from flows.request import Request
 from flows.running import Runner, run
 from flows.settings import Settings, SettingsError
 from flows.sources import SourceError
+from flows.stopping import no_keyboard
 from flows.tasks import PrefectRunner
 from flows.workers import THREADS, check
 from stores import StoreError
@@ -43,7 +44,9 @@ def run_as_flow(settings: dict[str, Any], **request: Any) -> State[None]:
         ingestion = current().prepared(asked) or _open(asked, Settings.load(form.overrides(settings)))
     except (SourceError, SettingError, SettingsError, StoreError, ModelError, OSError) as error:
         return Failed(message=str(error))
-    with logs.about(run=ingestion.run_id, corpus=ingestion.corpus), Page(ingestion), ingestion:
+    # The runner or worker that started this process cancels the run by SIGTERM when it is interrupted itself.
+    keyboard = no_keyboard() if runtime.deployment.id else nullcontext()
+    with keyboard, logs.about(run=ingestion.run_id, corpus=ingestion.corpus), Page(ingestion), ingestion:
         try:
             with _runner(ingestion) as runner:
                 report = run(ingestion, runner)

@@ -140,7 +140,13 @@ def _server(settings: Settings, say: Say) -> Iterator[_Server]:
         url = server.url
         os.environ.update(_loud(prefect_environment(url, home=settings.home)))
         say(f"Prefect UI: {url.removesuffix('/api')}")
-        yield server
+        try:
+            yield server
+        except (KeyboardInterrupt, SystemExit):
+            # The signal came before the runner had started.
+            if server.failure is None:
+                raise
+            raise server.failure from None
 
 
 @contextmanager

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_BOTH = (signal.SIGINT, signal.SIGTERM)
 _Handler = Callable[[int, FrameType | None], object]
 
 
@@ -34,7 +34,7 @@ def one_interruption() -> Iterator[None]:
     """Inside, the first SIGINT or SIGTERM raises KeyboardInterrupt, and later ones change nothing."""
 
     def interrupt(number: int, frame: FrameType | None) -> NoReturn:
-        for one in _SIGNALS:
+        for one in _BOTH:
             signal.signal(one, _ignore)
         raise KeyboardInterrupt
 
@@ -43,11 +43,18 @@ def one_interruption() -> Iterator[None]:
 
 
 @contextmanager
-def _handled_by(handler: _Handler) -> Iterator[None]:
+def no_keyboard() -> Iterator[None]:
+    """Inside, SIGINT changes nothing. A Ctrl-C at a terminal goes to all processes there, and this one is told by another what to do."""
+    with _handled_by(_ignore, (signal.SIGINT,)):
+        yield
+
+
+@contextmanager
+def _handled_by(handler: _Handler, numbers: Sequence[signal.Signals] = _BOTH) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, handler) for number in _SIGNALS}
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:

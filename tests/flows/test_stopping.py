@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from flows.stopping import one_interruption, undisturbed
+from flows.stopping import no_keyboard, one_interruption, undisturbed
 
 BOTH = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 
@@ -58,3 +58,12 @@ def test_another_thread_than_the_main_one_may_ask_for_it() -> None:
     thread.start()
     thread.join()
     assert inside == [before]
+
+
+def test_without_a_keyboard_only_sigterm_gets_through() -> None:
+    before = handlers()
+    with one_interruption(), no_keyboard():
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+    assert handlers() == before
