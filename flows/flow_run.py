@@ -38,7 +38,7 @@ def run_as_flow(settings: dict[str, Any], **request: Any) -> State[None]:
         settings: those that were given for this run, by name.
         request: the fields of a `Request`.
     """
-    logs.set_up_for_flow()
+    logs.set_up_for_run()
     try:
         asked = Request(**request)
         ingestion = current().prepared(asked) or _open(asked, Settings.load(form.overrides(settings)))

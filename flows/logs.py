@@ -2,12 +2,14 @@
 
 Every record made inside a run has the fields `run`, `corpus` and `strategy`, which a formatter may show; Prefect's own JSON formatter
 (`PREFECT_LOGGING_HANDLERS_CONSOLE_FORMATTER=json`) does. In a flow run, lines of our three packages from INFO up go to Prefect's API, and
-so to the page of the run, wherever it runs. Messages name documents, strategies and counts; never a text, a key or an address with a key.
+so to the page of the run, wherever it runs, and wherever its tasks do. Messages name documents, strategies and counts; never a text, a key
+or an address with a key.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,6 +18,8 @@ from typing import Any
 PACKAGES = ("chunkers", "stores", "flows")
 FIELDS = ("run", "corpus", "strategy")
 
+# Tasks that begin at once in several threads of a worker set it up once.
+_setting_up = threading.Lock()
 _told: ContextVar[Mapping[str, str] | None] = ContextVar("told", default=None)
 
 
@@ -29,18 +33,20 @@ def about(**fields: str) -> Iterator[None]:
         _told.reset(token)
 
 
-def set_up_for_flow() -> None:
-    """Sends the log of our packages to the flow run's page, and keeps there what helps. Once is enough, more often does no harm."""
-    _stamp_records()
-    for name in PACKAGES:
-        logger = logging.getLogger(name)
-        if logger.level == logging.NOTSET or logger.level > logging.INFO:
-            logger.setLevel(logging.INFO)
-        _send_to_api(logger)
-    for name in ("prefect.flow_runs", "prefect.engine"):
-        logger = logging.getLogger(name)
-        if _without_traceback not in logger.filters:
-            logger.addFilter(_without_traceback)
+def set_up_for_run() -> None:
+    """Sends the log of our packages to the flow run's page, and keeps there what helps: in the process of the flow, and in each that does
+    tasks of it. Once is enough, more often does no harm."""
+    with _setting_up:
+        _stamp_records()
+        for name in PACKAGES:
+            logger = logging.getLogger(name)
+            if logger.level == logging.NOTSET or logger.level > logging.INFO:
+                logger.setLevel(logging.INFO)
+            _send_to_api(logger)
+        for name in ("prefect.flow_runs", "prefect.engine"):
+            logger = logging.getLogger(name)
+            if _without_traceback not in logger.filters:
+                logger.addFilter(_without_traceback)
 
 
 def _stamp_records() -> None:

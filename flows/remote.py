@@ -22,6 +22,7 @@ from typing import Any
 
 from chunkers import ModelError, SettingError
 from chunkers.models import ModelCache
+from flows import logs
 from flows.loading import Loaded, load_batch
 from flows.models import Shared, open_tools
 from flows.parts import Part
@@ -260,7 +261,7 @@ def work(packed: bytes, tries: int = 1) -> dict[str, Any]:
     if tries > 1 and part.run_id not in _runs:
         # The store could not even be reached.
         _leaving.wait(wait_before(tries - 1))
-    with _opened(part) as opened:
+    with logs.about(run=part.run_id, corpus=part.corpus, strategy=part.strategy), _opened(part) as opened:
         return opened.do(part, tries)
 
 

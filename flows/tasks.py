@@ -21,7 +21,7 @@ from prefect.futures import PrefectFuture
 from prefect.states import Failed
 
 from chunkers import Document, ModelError
-from flows import remote, retries, running
+from flows import logs, remote, retries, running
 from flows.ingestion import Ingestion
 from flows.running import Wait
 from flows.sources import Entry
@@ -133,6 +133,7 @@ def write_part(strategy: str, number: int, part: bytes) -> dict[str, Any] | Stat
         number: the batch, from 1.
         part: a packed `flows.parts.Part`.
     """
+    logs.set_up_for_run()
     tries = _tries()
     try:
         return remote.work(part, tries)

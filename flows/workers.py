@@ -95,10 +95,12 @@ def _dask(address: str | None, workers: int) -> Iterator[tuple[TaskRunner[Any], 
             ) from error
         if address:
             workers = sum(worker["nthreads"] for worker in client.scheduler_info(n_workers=-1)["workers"].values())
-        yield runner, max(workers, 1)
-        # What workers have to tell the Prefect server is sent in the background, and would be lost with them.
-        with suppress(Exception):
-            client.run(_flush)
+        try:
+            yield runner, max(workers, 1)
+        finally:
+            # What workers have to tell the Prefect server is sent in the background, and would be lost with them.
+            with suppress(Exception):
+                client.run(_flush)
 
 
 def abandon(runner: TaskRunner[Any]) -> None:
@@ -110,12 +112,18 @@ def abandon(runner: TaskRunner[Any]) -> None:
 
 def _flush() -> None:
     from prefect.events.worker import EventsWorker
+    from prefect.logging.handlers import APILogWorker
 
     # There is one by the settings of the run's tasks. To ask for `instance()` here, outside of a task, could start another Prefect server.
-    for sender in list(getattr(EventsWorker, "_instances", {}).values()):
-        waits = threading.Thread(target=sender.wait_until_empty, daemon=True)
-        waits.start()
-        waits.join(FLUSH)
+    senders = [sender.wait_until_empty for sender in list(getattr(EventsWorker, "_instances", {}).values())]
+    # In threads, since a worker's own thread has an event loop, where neither would wait. The log is sent in batches, which an empty
+    # queue says nothing of; another run's next line starts another sender.
+    waits = [threading.Thread(target=wait, daemon=True) for wait in (*senders, APILogWorker.drain_all)]
+    until = time.monotonic() + FLUSH
+    for thread in waits:
+        thread.start()
+    for thread in waits:
+        thread.join(max(0.0, until - time.monotonic()))
 
 
 @contextmanager
