@@ -83,7 +83,7 @@ def _dask(address: str | None, workers: int) -> Iterator[tuple[TaskRunner[Any], 
     if address:
         runner = DaskTaskRunner(address=address)
     else:
-        own = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
+        own = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
         runner = DaskTaskRunner(cluster_kwargs=own)
     with runner:
         try:
