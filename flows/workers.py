@@ -78,6 +78,8 @@ def started(settings: Settings) -> Iterator[tuple[TaskRunner[Any], int]]:
 def _dask(address: str | None, workers: int) -> Iterator[tuple[TaskRunner[Any], int]]:
     # Read when the library is imported, here and in the workers; else they print dozens of lines.
     os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "error")
+    import dask
+    import distributed  # noqa: F401  (its defaults come before what is set here)
     from prefect_dask import DaskTaskRunner
 
     if address:
@@ -85,7 +87,9 @@ def _dask(address: str | None, workers: int) -> Iterator[tuple[TaskRunner[Any], 
     else:
         own = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
         runner = DaskTaskRunner(cluster_kwargs=own)
-    with runner:
+    # Dask looks at every thread's stack each 10 ms, which can stop a process for good before Python 3.11.9 (python/cpython#106883): a task
+    # never ends then, and nobody is told. A cluster of the run's own takes this over; another one is set up by whoever starts it.
+    with dask.config.set({"distributed.worker.profile.enabled": False}), runner:
         try:
             with no_interrupts_for_children():
                 client = runner.client

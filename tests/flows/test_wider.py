@@ -20,9 +20,13 @@ from chunkers import STRATEGIES
 from stores import connect
 from tests.flows.conftest import flow_run, ingest
 from tests.flows.stored import Stored, differences, served
+from tests.flows.test_interrupts import Gate
+from tests.openai_server import Fault, OpenAIServer, openai_server
+from tests.openai_server import Request as Asked
+from tests.openai_server import status as model_status
 from tests.qdrant_server import QdrantServer, qdrant
 
-__all__ = ["qdrant"]
+__all__ = ["openai_server", "qdrant"]
 
 pytestmark = [pytest.mark.slow, pytest.mark.flow]
 
@@ -102,9 +106,22 @@ def clean(qdrant: QdrantServer, source: Path, home: Path) -> Stored:
 def test_two_processes_store_what_threads_do(many: Path, qdrant: QdrantServer, elsewhere: None, tmp_path: Path) -> None:
     state = flow_run(many)
     assert state.is_completed(), state.message
+    # What they log is on the run's page.
+    assert until(lambda: {line.split(":")[0] for line in lines_of_tasks(state)} == {*STRATEGIES}), lines_of_tasks(state)
     found = stored()
     assert len(found.collections) == len(STRATEGIES)
     assert differences(found, clean(qdrant, many, tmp_path / "clean")) == []
+
+
+def lines_of_tasks(state: Any) -> list[str]:
+    """What the tasks of a run have logged about documents, as the Prefect server has it."""
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
+
+    of_run = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[state.state_details.flow_run_id]))
+    with get_client(sync_client=True) as client:
+        lines = client.read_logs(of_run, limit=200)
+    return [line.message for line in lines if line.task_run_id and line.name == "flows.strategy_run"]
 
 
 @contextmanager
@@ -174,3 +191,67 @@ def documents() -> list[dict[str, Any]]:
         for payload, _ in points.values()
         if payload["kind"] == "document"
     ]
+
+
+@pytest.fixture
+def model(openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> OpenAIServer:
+    """The workers' models are at an endpoint of the tests'."""
+    monkeypatch.setenv("OPENAI_BASE_URL", openai_server.url)
+    monkeypatch.setenv("OPENAI_API_KEY", openai_server.key or "")
+    monkeypatch.setenv("QUARRY_EMBEDDING_MODEL", "small")
+    return openai_server
+
+
+def test_a_run_that_is_stopped_leaves_no_process_and_no_lease_and_the_next_goes_on(
+    many: Path, qdrant: QdrantServer, elsewhere: None, model: OpenAIServer
+) -> None:
+    model.always = gate = Gate(4)  # type: ignore[assignment]
+    stopped: list[bool] = []
+
+    def stop() -> None:
+        # As Ctrl-C does, while a worker waits for its model; the answer comes when the workers can know.
+        if gate.reached.wait(BOUND):
+            os.kill(os.getpid(), signal.SIGINT)
+            stopped.append(until(lambda: any(b'"stopping":true' in request.body for request in qdrant.requests)))
+        gate.opened.set()
+
+    stopper = threading.Thread(target=stop)
+    stopper.start()
+    state = flow_run(many, strategies=["recursive", "sentence"])
+    stopper.join()
+    assert stopped == [True]
+    assert (state.name, state.message) == ("Cancelled", "stopped before the end; the next run goes on")
+    assert until(lambda: not children())
+    assert stored().leases == 0
+    done = [row for row in documents() if row["status"] == "done"]
+    assert 0 < len(done) < 2 * DOCUMENTS
+    before = {*model.inputs} - {"dimensions"}
+    model.requests.clear()
+    again = flow_run(many, strategies=["recursive", "sentence"])
+    assert again.is_completed(), again.message
+    # It begins where the other ended, and pays for no vector twice.
+    assert model.inputs
+    assert not before & {*model.inputs}
+    assert [row["status"] for row in documents()] == ["done"] * 2 * DOCUMENTS
+
+
+def test_a_model_that_fails_in_the_workers_stops_its_strategy_alone(
+    many: Path, elsewhere: None, model: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUARRY_LLM_MODEL", "gpt-4o-mini")
+
+    def no_chat(request: Asked) -> Fault | None:
+        return model_status(403, message="no access to this model") if "chat" in request.path else None
+
+    model.always = no_chat
+    state = flow_run(many, strategies=["contextual_retrieval", "recursive"])
+    assert state.is_failed()
+    assert "contextual_retrieval" in (state.message or "")
+    assert "no access to this model" in (state.message or "")
+    assert "recursive" not in (state.message or "")
+    found = stored()
+    assert found.aliases == {"docs__recursive": "docs__recursive__1"}
+    assert not any(found.findings.values())
+    model.always = None
+    again = flow_run(many, strategies=["contextual_retrieval", "recursive"])
+    assert again.is_completed(), again.message
