@@ -9,12 +9,17 @@ Between the first collection and the last nothing should be written: pause the w
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
+from contextlib import closing
 from typing import Any
 
 from qdrant_client import QdrantClient, models
+from qdrant_client.http.exceptions import ApiException
+
+from stores.transport import keep_secret, reason
 
 # A snapshot copies the whole collection, and the client waits for it.
 TIMEOUT_SECONDS = 24 * 3600
@@ -54,15 +59,39 @@ def drop(client: QdrantClient, listed: dict[str, Any]) -> None:
         client.delete_snapshot(collection, snapshot)
 
 
-def main(action: str) -> None:
-    client = QdrantClient(
-        url=os.environ["QDRANT_URL"], api_key=os.environ.get("QDRANT_API_KEY"), timeout=TIMEOUT_SECONDS
-    )
-    if action == "take":
-        print(json.dumps(take(client), indent=2))
-    else:
-        {"restore": restore, "drop": drop}[action](client, json.load(sys.stdin))
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("action", choices=("take", "restore", "drop"))
+    action = parser.parse_args().action
+    url, key = os.environ.get("QDRANT_URL"), os.environ.get("QDRANT_API_KEY")
+    if not url:
+        parser.error("set QDRANT_URL to the server")
+    keep_secret(key)
+    try:
+        with closing(QdrantClient(url=url, api_key=key, timeout=TIMEOUT_SECONDS)) as client:
+            if action == "take":
+                print(json.dumps(take(client), indent=2))
+            else:
+                {"restore": restore, "drop": drop}[action](client, _listed())
+    except (ApiException, RuntimeError, ValueError) as error:
+        # What was done before stays, and the same command again is harmless.
+        sys.exit(f"snapshots.py: {reason(error)}")
+
+
+def _listed() -> dict[str, Any]:
+    """What `take` printed.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    try:
+        listed = json.load(sys.stdin)
+        if listed.keys() >= {"collections", "aliases"}:
+            return dict(listed)
+    except (ValueError, AttributeError):
+        pass
+    raise ValueError("standard input is not what `snapshots.py take` printed")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

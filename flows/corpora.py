@@ -68,7 +68,8 @@ def select(listing: Listing, globs: Sequence[str]) -> Listing:
 
     Args:
         listing: of a source.
-        globs: patterns of paths below the listing's root, such as `guides/**/*.md`; `**` stands for any number of folders.
+        globs: patterns of paths below the listing's root, such as `guides/**/*.md`; `**` stands for any number of folders. One that is
+            the very name of a document, such as `[draft].md`, names that one alone.
 
     Raises:
         SourceError: a glob is empty, absolute or names no document, so that a misspelt one is not taken for "nothing to do".
@@ -82,7 +83,8 @@ def select(listing: Listing, globs: Sequence[str]) -> Listing:
                 f"documents: {glob!r} cannot be used; it must be a glob below {listing.root}, such as 'guides/**/*.md'"
             )
         pattern = Pattern(told.removeprefix("./").split("/"))
-        found = {name for name in names if pattern.matches(name)}
+        literal = {unicodedata.normalize("NFC", given) for given in (glob, told.removeprefix("./"))}
+        found = literal.intersection(names) or {name for name in names if pattern.matches(name)}
         if not found:
             raise SourceError(
                 f"documents: {glob!r} names no document below {listing.root}; write '**' for folders within folders"

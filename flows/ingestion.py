@@ -34,17 +34,14 @@ from flows.settings import Settings
 from flows.sources import Entry, SourceError, list_source
 from flows.stopping import undisturbed
 from flows.strategy_run import StrategyRun
+from flows.targets import choose_targets, take_target
 from stores import (
     DocumentState,
     LeaseHeld,
     Leases,
     Pending,
     Plan,
-    SettingsChanged,
     StoreError,
-    Target,
-    choose_target,
-    make_target,
     plan_documents,
     read_inventory,
 )
@@ -124,13 +121,14 @@ class Ingestion:
             )
         cache = self._open.enter_context(ModelCache(settings.home / "cache.sqlite", read_only=request.dry_run))
         self._shared = Shared(cache, self.stop, Asked() if request.dry_run else None)
+        root = str(self.listing.root)
         tools = {name: self._tools(name) for name in dict.fromkeys(request.strategies)}
-        targets = self._targets(tools)
+        targets = choose_targets(self._inventory, self.corpus, root, tools, rebuild=request.rebuild)
         self._leases = leases = self._open.enter_context(Leases(self._client, self.run_id, self._lost))
         failures: dict[str, StoreError] = {}
         for name, target in targets.items():
             try:
-                taken = target if request.dry_run else self._take(leases, target)
+                taken = target if request.dry_run else take_target(self._client, leases, self._inventory, target, root)
             except LeaseHeld:
                 raise
             except StoreError as error:
@@ -146,18 +144,6 @@ class Ingestion:
             self.observer.noted(f"the collection of {name} was stored once and is gone; it is built anew")
         self.observer.noted(self.report.models())
 
-    def _take(self, leases: Leases, target: Target) -> Target:
-        """`target` with its collection made, and the lease of its alias taken, so that no other run writes there."""
-        strategy = target.recipe.strategy
-        home = self._inventory.lease_home(self.corpus, strategy)
-        live = self._inventory.aliases.get(target.alias)
-        if home is not None:
-            leases.acquire(target.alias, home, live)
-        target = make_target(self._client, target, str(self.listing.root))
-        if home is None:
-            leases.acquire(target.alias, target.collection, live)
-        return target
-
     def _lost(self, told: str) -> None:
         """Ends the run, since another one has taken over a lease of it."""
         self.report.error = told
@@ -166,21 +152,6 @@ class Ingestion:
     def _tools(self, name: str) -> Tools:
         stored = self._inventory.recipe(self.corpus, name)
         return open_tools(name, self.settings, stored, self._shared)
-
-    def _targets(self, tools: dict[str, Tools]) -> dict[str, Target]:
-        """The target of each strategy. All are chosen before any is made, so that a refused one leaves no trace of the others."""
-        refused: dict[str, Sequence[str]] = {}
-        targets = {}
-        for name, own in tools.items():
-            try:
-                targets[name] = choose_target(
-                    self._inventory, self.corpus, str(self.listing.root), own.recipe, rebuild=self.request.rebuild
-                )
-            except SettingsChanged as changed:
-                refused |= changed.differences
-        if refused:
-            raise SettingsChanged(refused)
-        return targets
 
     def plan(self) -> None:
         """Hashes the source's files and decides, for each strategy, which documents are to be written and deleted."""

@@ -113,6 +113,29 @@ def reply(text: str | None, *, finish_reason: str = "stop", refusal: str | None 
     return Fault(body=_completion("model", text, finish_reason, refusal))
 
 
+# Seconds after which a held answer is sent all the same: against a test that hangs.
+HELD_BOUND = 120
+
+
+@dataclass
+class Gate:
+    """Holds back the answer to the n-th next request."""
+
+    left: int = -1
+
+    def __post_init__(self) -> None:
+        self.reached, self.opened = threading.Event(), threading.Event()
+        self._counting = threading.Lock()
+
+    def __call__(self, request: Request) -> None:
+        with self._counting:
+            self.left -= 1
+            held = self.left == 0
+        if held:
+            self.reached.set()
+            self.opened.wait(HELD_BOUND)
+
+
 class OpenAIServer:
     """Serves while its `with` block lasts.
 

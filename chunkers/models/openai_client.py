@@ -25,7 +25,7 @@ TIMEOUT = 60.0
 ATTEMPTS = 5
 # Seconds that an answer is still awaited after the run was stopped.
 LAST_ANSWER = 10.0
-# Seconds between two looks at whether it was.
+# Seconds between two looks at whether it was, and at what else ends a wait.
 _GLANCE = 0.2
 
 # Characters of a server's complaint that are passed on: some answer with a page of HTML.
@@ -172,4 +172,4 @@ def _wait(seconds: float, events: Sequence[threading.Event]) -> None:
     """Waits so long, or until one of the events is set."""
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0 and not any(event.is_set() for event in events):
-        events[0].wait(min(left, 0.2))
+        events[0].wait(min(left, _GLANCE))

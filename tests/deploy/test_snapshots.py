@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -74,3 +78,36 @@ def test_snapshots_are_dropped_by_name() -> None:
 def test_what_the_server_does_not_do_is_an_error(action: str) -> None:
     with pytest.raises(RuntimeError, match="a__recursive__1"):
         snapshots.take(Notes(done=False)) if action == "take" else snapshots.restore(Notes(done=False), LISTED)
+
+
+def test_what_is_no_list_of_snapshots_is_one_clear_line() -> None:
+    for text in ("", "[]", "{}"):
+        assert _failed("restore", text, QDRANT_URL="http://127.0.0.1:1").startswith(
+            "snapshots.py: standard input is not what `snapshots.py take` printed"
+        )
+
+
+def test_a_server_that_is_away_is_one_clear_line() -> None:
+    assert _failed("take", "", QDRANT_URL="http://127.0.0.1:1").startswith("snapshots.py: no answer")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "url"), [("take", ""), ("", "http://127.0.0.1:1"), ("burn", "http://127.0.0.1:1")]
+)
+def test_wrong_usage_is_told(arguments: str, url: str) -> None:
+    assert "usage: snapshots.py" in _failed(arguments, "", QDRANT_URL=url)
+
+
+def _failed(arguments: str, given: str, **environment: str) -> str:
+    """What the command says when it fails."""
+    done = subprocess.run(
+        [sys.executable, snapshots.__file__, *arguments.split()],
+        input=given,
+        env={**os.environ, "PYTHONPATH": str(Path(snapshots.__file__).parents[1]), **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode
+    assert "Traceback" not in done.stderr
+    return done.stderr

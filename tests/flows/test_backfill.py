@@ -51,6 +51,16 @@ def test_only_the_documents_that_a_glob_names_are_written(pages: Path, globs: li
     assert sources("wiki__recursive") == written
 
 
+def test_the_very_name_of_a_document_names_that_one_alone(pages: Path) -> None:
+    names = ("notes/[draft].md", "notes/d.md", "notes/a*.md", "notes/ab.md")
+    for name in names:
+        (pages / name).write_text(f"# {name}\n\nThis is the page called {name}.\n", encoding="utf-8")
+    ingest(pages, "recursive", documents=("notes/[draft].md", "./notes/a*.md"))
+    assert sources("wiki__recursive") == {"notes/[draft].md", "notes/a*.md"}
+    ingest(pages, "recursive", documents=("notes/[d].md",))
+    assert "notes/d.md" in sources("wiki__recursive")
+
+
 def test_documents_that_are_not_named_do_not_count_as_vanished(pages: Path) -> None:
     ingest(pages, "recursive")
     (pages / "index.md").write_text("# Index\n\nA new index.\n", encoding="utf-8")

@@ -22,8 +22,7 @@ import pytest
 
 from flows.server import prefect_environment, private_server
 from tests.flows.conftest import TEXTS
-from tests.flows.test_interrupts import Gate
-from tests.openai_server import OpenAIServer
+from tests.openai_server import Gate, OpenAIServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.flow]
 

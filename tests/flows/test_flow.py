@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from pathlib import Path
 
@@ -138,3 +139,17 @@ def test_tasks_find_their_run_from_a_second_copy_of_the_flow_s_module(monkeypatc
 
     monkeypatch.setitem(running.under_way, "run", Runner())
     assert load("run", 1) == 2
+
+
+def test_no_task_submits_a_task_and_waits_for_it() -> None:
+    # In a full pool both would wait for ever.
+    from flows import tasks
+
+    tree = ast.parse(Path(tasks.__file__).read_text(encoding="utf-8"))
+    found = {
+        node.name: [ast.unparse(call.func) for call in ast.walk(node) if isinstance(call, ast.Call)]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and any("task" in ast.unparse(one) for one in node.decorator_list)
+    }
+    assert found.keys() == {"load_batch", "write_batch", "write_part"}
+    assert not [call for calls in found.values() for call in calls if call.endswith((".submit", ".map", ".delay"))]

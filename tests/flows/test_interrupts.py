@@ -10,10 +10,8 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ import pytest
 
 from tests.flows.conftest import ingest
 from tests.flows.stored import differences, read
-from tests.openai_server import OpenAIServer, Request, openai_server
+from tests.openai_server import Gate, OpenAIServer, openai_server
 
 __all__ = ["openai_server"]
 
@@ -29,25 +27,6 @@ DOCUMENTS = 100
 # A bound for a run that hangs, not a measure.
 BOUND = 120
 STRATEGY = ("recursive", "sentence")
-
-
-@dataclass
-class Gate:
-    """Holds back the answer to the n-th next request."""
-
-    left: int = -1
-
-    def __post_init__(self) -> None:
-        self.reached, self.opened = threading.Event(), threading.Event()
-        self._counting = threading.Lock()
-
-    def __call__(self, request: Request) -> None:
-        with self._counting:
-            self.left -= 1
-            held = self.left == 0
-        if held:
-            self.reached.set()
-            self.opened.wait(BOUND)
 
 
 @pytest.fixture

@@ -20,8 +20,7 @@ from chunkers import STRATEGIES
 from stores import connect
 from tests.flows.conftest import flow_run, ingest
 from tests.flows.stored import Stored, differences, served
-from tests.flows.test_interrupts import Gate
-from tests.openai_server import Fault, OpenAIServer, openai_server
+from tests.openai_server import Fault, Gate, OpenAIServer, openai_server
 from tests.openai_server import Request as Asked
 from tests.openai_server import status as model_status
 from tests.qdrant_server import QdrantServer, qdrant

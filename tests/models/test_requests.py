@@ -67,7 +67,8 @@ def test_every_input_is_in_one_request_within_the_caps(
     packed = pack(counts, Limits(max_inputs, 50, max_request_tokens))
     assert [row for request in packed for row in request] == list(range(len(counts)))
     for request in packed:
-        assert 1 <= len(request) <= max_inputs
+        assert request
+        assert len(request) <= max_inputs
         assert sum(counts[row] for row in request) <= max_request_tokens
 
 

@@ -12,26 +12,15 @@ from chunkers.errors import ModelError
 from chunkers.models.endpoint import Endpoint
 from chunkers.models.openai_client import OpenAIClient
 from tests.models.conftest import SMALL
-from tests.openai_server import OpenAIServer, Request
+from tests.openai_server import Gate, OpenAIServer
 
 # Against a test that hangs.
 BOUND = 30
 
 
-class Held:
-    """Keeps every request waiting until it is opened."""
-
-    def __init__(self) -> None:
-        self.reached, self.opened = threading.Event(), threading.Event()
-
-    def __call__(self, request: Request) -> None:
-        self.reached.set()
-        self.opened.wait(BOUND)
-
-
 @pytest.fixture
-def held(openai_server: OpenAIServer) -> Iterator[Held]:
-    openai_server.always = held = Held()
+def held(openai_server: OpenAIServer) -> Iterator[Gate]:
+    openai_server.always = held = Gate(1)
     yield held
     held.opened.set()
 
@@ -51,7 +40,7 @@ def asking(openai_server: OpenAIServer) -> Iterator[Callable[..., Future[int]]]:
         yield ask
 
 
-def test_an_answer_that_comes_after_the_stop_counts(held: Held, asking: Callable[..., Future[int]]) -> None:
+def test_an_answer_that_comes_after_the_stop_counts(held: Gate, asking: Callable[..., Future[int]]) -> None:
     cancelled = threading.Event()
     answer = asking(cancelled, last_answer=BOUND)
     assert held.reached.wait(BOUND)
@@ -61,7 +50,7 @@ def test_an_answer_that_comes_after_the_stop_counts(held: Held, asking: Callable
 
 
 def test_a_request_that_hangs_is_given_up_after_the_stop(
-    held: Held, asking: Callable[..., Future[int]], openai_server: OpenAIServer
+    held: Gate, asking: Callable[..., Future[int]], openai_server: OpenAIServer
 ) -> None:
     cancelled = threading.Event()
     answer = asking(cancelled, last_answer=0.01)
@@ -73,7 +62,7 @@ def test_a_request_that_hangs_is_given_up_after_the_stop(
     assert len(openai_server.requests) == 1
 
 
-def test_without_a_stop_a_late_answer_is_awaited(held: Held, asking: Callable[..., Future[int]]) -> None:
+def test_without_a_stop_a_late_answer_is_awaited(held: Gate, asking: Callable[..., Future[int]]) -> None:
     answer = asking(threading.Event(), last_answer=0.0)
     assert held.reached.wait(BOUND)
     held.opened.set()
