@@ -1,5 +1,7 @@
 """What Prefect adds to a run: the flow on a server that is up, against the same work without Prefect, in turns.
 
+Start-up apart, of both: each is the second run of its process.
+
 python -m tests.benchmarks.overhead [DOCUMENTS] [ROUNDS]
 """
 
@@ -15,7 +17,7 @@ from rich.table import Table
 
 from chunkers import STRATEGIES
 from flows.server import prefect_environment, private_server
-from tests.benchmarks.runs import FLOW, INGEST, Measured, measure, write_corpus
+from tests.benchmarks.runs import FLOW, PLAIN, Measured, measure, write_corpus
 from tests.benchmarks.texts import named_texts, paragraphs
 
 
@@ -28,7 +30,7 @@ def main(documents: int, rounds: int) -> None:
         write_corpus(folder / "source", paragraphs(named_texts([])), documents)
         environment = prefect_environment(url, home=folder)
         for strategies in (("recursive",), STRATEGIES):
-            found: dict[str, list[Measured]] = {INGEST: [], FLOW: []}
+            found: dict[str, list[Measured]] = {PLAIN: [], FLOW: []}
             for number in range(rounds):
                 for step, own in found.items():
                     home = folder / f"{step}-{len(strategies)}-{number}"
@@ -37,10 +39,10 @@ def main(documents: int, rounds: int) -> None:
             peak = {step: median(one.peak for one in own) / 1e6 for step, own in found.items()}
             table.add_row(
                 "all six" if strategies == STRATEGIES else ", ".join(strategies),
-                f"{seconds[INGEST]:.1f}",
+                f"{seconds[PLAIN]:.1f}",
                 f"{seconds[FLOW]:.1f}",
-                f"{seconds[FLOW] / seconds[INGEST]:.2f}",
-                f"{peak[INGEST]:.0f}",
+                f"{seconds[FLOW] / seconds[PLAIN]:.2f}",
+                f"{peak[PLAIN]:.0f}",
                 f"{peak[FLOW]:.0f}",
             )
     Console().print(table)

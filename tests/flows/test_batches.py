@@ -32,5 +32,11 @@ def test_the_number_of_tasks_does_not_grow_with_the_corpus(documents: int, strat
     assert -(-documents // size) * (strategies + 1) <= TASK_RUNS
 
 
+def test_a_thousand_documents_under_one_strategy_are_a_handful_of_tasks() -> None:
+    """Each costs some 12 ms of the run's own processor time."""
+    size = batch_size(1_000, 1)
+    assert -(-1_000 // size) * 2 < 20
+
+
 def test_a_small_corpus_is_one_batch() -> None:
     assert batch_size(12, 6) == SMALLEST_BATCH
