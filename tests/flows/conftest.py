@@ -118,3 +118,9 @@ def told(*arguments: object, status: int = 0) -> dict[str, Any]:
     made = json.loads(result.stdout)
     assert isinstance(made, dict)
     return made
+
+
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of 32 documents, so that a few dozen make several."""
+    monkeypatch.setattr("flows.batches.SMALLEST_BATCH", 32)

@@ -44,7 +44,9 @@ def test_what_passes_through_prefect_is_small(source: Path, prefect_server: None
     assert sorted(task.name for task in tasks) == ["fixed_size-1", "load-1", "recursive-1"]
 
 
-def test_the_number_of_task_runs_does_not_grow_with_the_documents(source: Path, prefect_server: None) -> None:
+def test_the_number_of_task_runs_does_not_grow_with_the_documents(
+    source: Path, prefect_server: None, small_batches: None
+) -> None:
     for number in range(60):
         (source / f"many-{number:02}.md").write_text(f"Document number {number}.")
     _, tasks, _ = recorded(flow_run(source))
@@ -86,7 +88,7 @@ def test_every_parameter_is_described_for_the_form() -> None:
 
 
 def test_an_interrupted_run_lets_the_strategies_end_the_documents_in_hand(
-    source: Path, prefect_server: None, monkeypatch: pytest.MonkeyPatch
+    source: Path, prefect_server: None, small_batches: None
 ) -> None:
     import signal
     import threading

@@ -71,7 +71,7 @@ def test_a_dry_run_needs_no_lease(source: Path) -> None:
         assert ingest(source, "recursive", dry_run=True).exit_status == 0
 
 
-def test_a_run_that_lost_its_lease_stops(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_lost_its_lease_stops(source: Path, small_batches: None) -> None:
     for number in range(77):
         (source / f"many-{number}.md").write_text(f"Document number {number}.")
 

@@ -49,7 +49,11 @@ def many(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def environment(
-    qdrant: QdrantServer, prefect_server: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    qdrant: QdrantServer,
+    prefect_server: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    small_batches: None,
 ) -> Iterator[None]:
     """Where worker processes find what they need: they inherit this environment."""
     monkeypatch.setenv("QDRANT_URL", qdrant.url)
