@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import gc
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +130,37 @@ def test_an_edit_ends_in_the_same_points_as_a_clean_run(
     monkeypatch.setenv("QUARRY_HOME", str(tmp_path / "clean"))
     ingest(source)
     assert {name: points(f"docs__{name}") for name in STRATEGIES} == edited
+
+
+def test_garbage_that_stands_at_the_begin_of_a_run_can_be_collected_after_it(source: Path) -> None:
+    class Cycle:
+        pass
+
+    cycle = Cycle()
+    cycle.itself = cycle  # type: ignore[attr-defined]
+    gone = weakref.ref(cycle)
+
+    class Drops(Observer):
+        def planned(self, strategies: dict[str, int]) -> None:
+            nonlocal cycle
+            del cycle
+            gc.collect()
+            assert gone()
+
+    with Ingestion(Request(str(source), strategies=("recursive",)), Settings.load(), Drops()) as ingestion:
+        run(ingestion, PlainRunner(1))
+    gc.collect()
+    assert gone() is None
+
+
+def test_what_somebody_else_keeps_from_the_search_for_garbage_stays_so(source: Path) -> None:
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        ingest(source, "recursive")
+        assert gc.get_freeze_count() > frozen // 2
+    finally:
+        gc.unfreeze()
 
 
 def test_a_touched_file_is_unchanged(source: Path) -> None:
