@@ -18,6 +18,17 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 
+from flows.options import (
+    STORED_HELP,
+    STRATEGY_HELP,
+    CorpusOption,
+    FilterOption,
+    JsonOption,
+    LimitOption,
+    MaxTokensOption,
+    ModeOption,
+    SetOption,
+)
 from flows.stopping import one_interruption
 
 if TYPE_CHECKING:
@@ -32,23 +43,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 _err = Console(stderr=True)
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", metavar="NAME=VALUE", help="A setting for this run alone, such as chunk_size=256. Repeatable."
-    ),
-]
-CorpusOption = Annotated[
-    str | None, typer.Option("--corpus", help="The corpus's name; that of the source's folder, or the only one stored.")
-]
-STRATEGY_HELP = (
-    "One of fixed_size, recursive, sentence, semantic, contextual_retrieval, semantic_parent_child; "
-    "all six by default. Repeatable."
-)
-
-STORED_HELP = "One of the stored strategies; all of them by default. Repeatable."
 
 
 def main() -> None:
@@ -166,21 +160,31 @@ def search(
     strategy: Annotated[
         str | None, typer.Option(help="The strategy whose collection is searched; recursive where it is stored.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-k", min=1, help="Hits at most.")] = 5,
-    filters: Annotated[
-        list[str] | None,
-        typer.Option("--filter", metavar="NAME=VALUE", help="Only chunks with this source or metadata. Repeatable."),
-    ] = None,
+    limit: LimitOption = None,
+    filters: FilterOption = None,
+    mode: ModeOption = None,
+    max_tokens: MaxTokensOption = None,
+    assignments: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Ask a question and get passages with their source."""
     from flows.render import hits
 
     with _clear_errors(as_json):
-        settings = _settings(None)
+        settings = _settings(assignments)
         from flows.queries import find
 
-        found = find(settings, query, corpus=corpus, strategy=strategy, limit=limit, filters=filters or [], say=_say)
+        found = find(
+            settings,
+            query,
+            corpus=corpus,
+            strategy=strategy,
+            limit=limit,
+            filters=filters or [],
+            mode=mode,
+            max_tokens=max_tokens,
+            say=_say,
+        )
     if as_json:
         _print_json({"hits": [hit.as_json() for hit in found]})
     else:

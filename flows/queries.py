@@ -16,6 +16,7 @@ from flows.sources import SourceError, list_source
 from stores import Hit, Retriever, StoreError
 from stores.inventory import alias_targets
 from stores.names import parse_alias
+from stores.search_modes import MODES
 
 
 def find(
@@ -24,20 +25,26 @@ def find(
     *,
     corpus: str | None,
     strategy: str | None,
-    limit: int,
+    limit: int | None,
     filters: Sequence[str],
+    mode: str | None = None,
+    max_tokens: int | None = None,
     say: Callable[[str], None],
 ) -> list[Hit]:
     """The best passages for `query`. The only corpus is the default, and `recursive` (or the first strategy that is stored).
 
     Raises:
-        SettingError, SettingsError: the query is blank, the strategy unknown, a filter is not NAME=VALUE.
+        SettingError, SettingsError: the query is blank, the strategy or the mode unknown, a filter is not NAME=VALUE.
         StoreError: there is no such collection, or the choice between several corpora is not made.
     """
     if not query.strip():
         raise SettingsError("the query is blank; write what to look for")
     if strategy is not None and strategy not in STRATEGIES:
         raise SettingError("strategy", strategy, f"one of {', '.join(STRATEGIES)}")
+    mode = mode or settings.search_mode
+    if mode not in MODES:
+        raise SettingError("mode", mode, f"one of {', '.join(MODES)}")
+    fusion = settings.fusion()
     wanted = parse_filters(filters)
     with open_store(settings, create=False) as client:
         live = sorted(filter(None, map(parse_alias, alias_targets(client))))
@@ -52,8 +59,8 @@ def find(
             stored = {name for name_of_corpus, name in live if name_of_corpus == corpus}
             strategy = next((name for name in ("recursive", *STRATEGIES) if name in stored), "recursive")
             say(f"corpus {corpus}, strategy {strategy}")
-        retriever = Retriever(client, corpus, endpoint=endpoint_of(settings))
-        return retriever.search(query, strategy, limit=limit, filters=wanted or None)
+        retriever = Retriever(client, corpus, endpoint=endpoint_of(settings), fusion=fusion)
+        return retriever.search(query, strategy, limit=limit, filters=wanted or None, mode=mode, max_tokens=max_tokens)
 
 
 def parse_filters(assignments: Sequence[str]) -> dict[str, list[str | int | bool]]:

@@ -20,7 +20,7 @@ from pydantic import Field, PrivateAttr, SecretStr, ValidationError, field_valid
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 if TYPE_CHECKING:
-    from stores import Recipe
+    from stores import Fusion, Recipe
 
 PREFIX = "QUARRY_"
 
@@ -104,6 +104,30 @@ class Settings(BaseSettings):
     llm_model: str = Field(
         "auto", min_length=1, title="Model that writes contexts", description="the name of a model, outline or auto"
     )
+    search_mode: Literal["hybrid", "dense", "sparse"] = Field(
+        "hybrid", title="How `quarry search` looks", description="hybrid, dense or sparse"
+    )
+    fusion_dense_weight: float = Field(
+        0.5,
+        ge=0,
+        allow_inf_nan=False,
+        title="Weight of meaning in hybrid search",
+        description="a number, at least 0",
+    )
+    fusion_sparse_weight: float = Field(
+        1.0,
+        ge=0,
+        allow_inf_nan=False,
+        title="Weight of words in hybrid search",
+        description="a number, at least 0",
+    )
+    fusion_k: int = Field(5, ge=1, title="Constant k of the reciprocal ranks", description="a whole number, at least 1")
+    fusion_candidates: int = Field(
+        50,
+        ge=1,
+        title="Chunks that each side of hybrid search fetches at least",
+        description="a whole number of chunks, at least 1",
+    )
     schedule: str = Field(
         "0 4 * * *",
         min_length=1,
@@ -186,6 +210,21 @@ class Settings(BaseSettings):
         # An overlap that nobody asked for is the chunker's to choose, so that a small chunk_size can be set alone.
         unset = {"chunk_overlap"} - self.model_fields_set
         return {name: None if name in unset else getattr(self, name) for name in _PARAMETERS[strategy]}
+
+    def fusion(self) -> Fusion:
+        """How hybrid search fuses.
+
+        Raises:
+            SettingError: both weights are 0.
+        """
+        from stores import Fusion
+
+        return Fusion(
+            dense_weight=self.fusion_dense_weight,
+            sparse_weight=self.fusion_sparse_weight,
+            k=self.fusion_k,
+            candidates=self.fusion_candidates,
+        )
 
     def as_stored(self, recipe: Recipe) -> Self:
         """These settings with the parameters and models that a collection was made with."""

@@ -11,6 +11,7 @@ from stores.check import Contents, Finding, Repair, compare, read_contents, repa
 from stores.client import connect
 from stores.collections import finish_target, make_target, open_target
 from stores.errors import SettingsChanged, StoreError
+from stores.hits import Hit, ParentText
 from stores.info import CollectionInfo, list_collections
 from stores.inventory import Inventory, Target, choose_target, read_inventory
 from stores.journal import DocumentState, JournalRow
@@ -19,7 +20,8 @@ from stores.lease import LeaseHeld, Leases
 from stores.names import check_corpus, corpus_slug
 from stores.plan import Move, Plan, plan_documents
 from stores.recipe import Recipe
-from stores.retriever import Hit, ParentText, Retriever
+from stores.retriever import Retriever
+from stores.search_modes import Fusion
 from stores.work import Outcome
 from stores.writer import Writer
 
@@ -28,6 +30,7 @@ __all__ = [
     "Contents",
     "DocumentState",
     "Finding",
+    "Fusion",
     "Hit",
     "Inventory",
     "JournalRow",

@@ -16,8 +16,8 @@ class Changes:
     """Ids by what is to be done with them, each in the order of the document.
 
     Attributes:
-        embed: chunks to be embedded and written whole.
-        restamp: chunks whose vector stands and whose payload is to be written again.
+        embed: chunks to be written whole, with new vectors.
+        restamp: chunks whose vectors stand and whose payload is to be written again.
         parents: parents to be written.
         delete: points that are no longer wanted, in the order of the journal: chunks before their parents.
     """
@@ -39,7 +39,7 @@ def changes(known: Iterable[str], chunks: Payloads, parents: Payloads, stored: P
         chunks, parents: wanted payloads by id.
         stored: payloads found in the store, by id; of wanted ids at least.
     """
-    embed = tuple(id_ for id_, payload in chunks.items() if not _same_embedding(stored.get(id_), payload))
+    embed = tuple(id_ for id_, payload in chunks.items() if not _same_vectors(stored.get(id_), payload))
     stale = tuple(id_ for id_ in known if id_ not in chunks and id_ not in parents)
     wanted = {**chunks, **parents}
     if (
@@ -52,5 +52,15 @@ def changes(known: Iterable[str], chunks: Payloads, parents: Payloads, stored: P
     return Changes(embed, tuple(id_ for id_ in chunks if id_ not in new), tuple(parents), stale)
 
 
-def _same_embedding(stored: Mapping[str, Any] | None, wanted: Mapping[str, Any]) -> bool:
+def same_embedding(stored: Mapping[str, Any] | None, wanted: Mapping[str, Any]) -> bool:
+    """Whether a chunk's dense vector is that of the wanted text."""
     return stored is not None and stored.get("embedding_hash") == wanted["embedding_hash"]
+
+
+def _same_vectors(stored: Mapping[str, Any] | None, wanted: Mapping[str, Any]) -> bool:
+    """Whether both of a chunk's vectors stand: the words of the sparse one are stemmed by the language."""
+    return same_embedding(stored, wanted) and _language(stored) == _language(wanted)
+
+
+def _language(payload: Mapping[str, Any] | None) -> Any:
+    return ((payload or {}).get("metadata") or {}).get("language")

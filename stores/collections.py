@@ -17,10 +17,10 @@ from stores.journal import DONE, DocumentState
 from stores.journal_io import count_kind, read_states
 from stores.lease import lease_id
 from stores.names import parse_alias, parse_collection
+from stores.payloads import SPARSE
 from stores.recipe import Recipe
 from stores.transport import agreed, confirm, send
 
-SPARSE = "bm25"
 INDEXED = ("kind", "doc_id", "parent_id", "metadata.source")
 
 

@@ -14,6 +14,7 @@ from qdrant_client import QdrantClient
 
 from chunkers import STRATEGIES
 from stores.errors import SettingsChanged, StoreError
+from stores.languages import languages_in
 from stores.names import alias_name, collection_name, parse_collection
 from stores.recipe import Recipe
 from stores.transport import send
@@ -30,6 +31,7 @@ class StoredCollection:
         finished_at: when a run last ended here, ISO 8601; None before the first did.
         live_at: when the alias was last pointed at it; None if it never was.
         siblings: strategies of the corpus that were stored when a run last ended here.
+        languages: of its documents, ISO 639-1 codes.
     """
 
     name: str
@@ -41,6 +43,7 @@ class StoredCollection:
     finished_at: str | None
     live_at: str | None = None
     siblings: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +173,7 @@ def stored_collection(client: QdrantClient, name: str) -> StoredCollection | Non
             finished_at=metadata.get("finished_at"),
             live_at=metadata.get("live_at"),
             siblings=tuple(metadata.get("siblings") or ()),
+            languages=languages_in(metadata),
         )
     except (KeyError, TypeError):
         return None

@@ -15,13 +15,13 @@ from qdrant_client import models
 
 from chunkers import Document, ids
 from stores.journal import DONE, MOVING, JournalRow
-from stores.payloads import clean
+from stores.payloads import clean, dense_vector
 from stores.plan import suffix
 
 
 @dataclass(frozen=True, slots=True)
 class Relocated:
-    """A moved document's points: payloads of chunks and parents, and vectors of the chunks, by their new ids in order."""
+    """A moved document's points: payloads of chunks and parents, and dense vectors of the chunks, by their new ids in order."""
 
     chunks: dict[str, dict[str, Any]]
     parents: dict[str, dict[str, Any]]
@@ -49,7 +49,7 @@ def relocate(document: Document, old: JournalRow, records: Mapping[str, models.R
                 payload[1]["parent_id"] = parents[payload[1]["parent_id"]][0]
     except (KeyError, TypeError, AttributeError):
         return None
-    vectors = {new: records[id_].vector for id_, (new, _) in chunks.items()}
+    vectors = {new: dense_vector(records[id_].vector) for id_, (new, _) in chunks.items()}
     if not all(vectors.values()):
         return None
     return Relocated(dict(chunks.values()), dict(parents.values()), vectors)
@@ -80,6 +80,7 @@ def _renamed(
             **place,
             "source": clean(document.uri),
             "title": clean(document.title),
+            "language": document.language,
             "ingested_at": stamp,
         }
         told[id_] = (make_id(document.id, text, seen[text]), payload)

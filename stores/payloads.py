@@ -18,6 +18,10 @@ from qdrant_client import models
 
 from chunkers import Chunk, Document, Parent
 from chunkers.ids import text_hash
+from chunkers.models.bm25 import SparseVector
+
+# The sparse vector's name. The dense one has none, which is to say the empty one.
+SPARSE = "bm25"
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _DEEPEST = 8
@@ -106,6 +110,24 @@ def _without_stamp(payload: Mapping[str, Any]) -> dict[str, Any]:
     return {**payload, "metadata": metadata}
 
 
-def point(id_: str, payload: dict[str, Any], vector: list[float] | None = None) -> models.PointStruct:
-    """A point with the unnamed dense vector, or without any."""
-    return models.PointStruct(id=id_, payload=payload, vector=vector if vector is not None else {})
+def vectors(dense: list[float], sparse: SparseVector) -> dict[str, Any]:
+    """The vectors of a chunk. One without words has no sparse vector, rather than an empty one."""
+    if not sparse.indices:
+        return {"": dense}
+    return {"": dense, SPARSE: models.SparseVector(indices=sparse.indices, values=sparse.values)}
+
+
+def dense_vector(stored: Any) -> list[float] | None:
+    """The dense one of the vectors that a point was read with; None without one."""
+    return stored.get("") if isinstance(stored, Mapping) else stored or None
+
+
+def embedding_text(payload: Mapping[str, Any]) -> str:
+    """What a stored chunk's vectors are made from: see `Chunk.embedding_text`."""
+    context = payload.get("context")
+    return f"{context}\n\n{payload['text']}" if context else str(payload["text"])
+
+
+def point(id_: str, payload: dict[str, Any], vectors: dict[str, Any] | None = None) -> models.PointStruct:
+    """A point with vectors by name, or without any."""
+    return models.PointStruct(id=id_, payload=payload, vector=vectors or {})

@@ -14,9 +14,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from chunkers.encoding import ENCODING
+from chunkers.models import bm25
 
 # Rises whenever the same settings would give other chunks, ids or payloads than an older version of this code did.
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class Recipe:
         embedding_model, dimensions: of the dense vectors.
         context_model, context_prompt: who writes contexts and the version of the prompt; None for strategies without contexts.
         tokenizer: what tokens are counted with.
+        sparse: what the sparse vectors are made with; empty for a collection of before there were any.
         schema_version: of what is stored.
     """
 
@@ -39,6 +41,7 @@ class Recipe:
     context_model: str | None = None
     context_prompt: str | None = None
     tokenizer: str = ENCODING
+    sparse: Mapping[str, Any] = field(default_factory=bm25.parameters, hash=False)
     schema_version: int = SCHEMA_VERSION
 
     def fingerprint(self) -> str:
@@ -48,7 +51,7 @@ class Recipe:
 
     def as_metadata(self) -> dict[str, Any]:
         """The recipe in clear, as a collection's metadata holds it."""
-        return {**asdict(self), "parameters": dict(self.parameters)}
+        return {**asdict(self), "parameters": dict(self.parameters), "sparse": dict(self.sparse)}
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, Any]) -> Recipe:
@@ -57,7 +60,8 @@ class Recipe:
         Raises:
             KeyError: a part is missing.
         """
-        return cls(**{name: metadata[name] for name in cls.__dataclass_fields__})
+        known = {"sparse": {}, **metadata}
+        return cls(**{name: known[name] for name in cls.__dataclass_fields__})
 
     def differences(self, asked: Recipe) -> list[str]:
         """What differs between this stored recipe and the one asked for, one phrase each, such as `chunk_size: 512 stored, 256 asked`."""
@@ -71,4 +75,5 @@ class Recipe:
 
 def _parts(recipe: Recipe) -> dict[str, Any]:
     flat = recipe.as_metadata()
-    return {**flat.pop("parameters"), **flat}
+    sparse = {f"sparse {name}": value for name, value in flat.pop("sparse").items()}
+    return {**flat.pop("parameters"), **sparse, **flat}

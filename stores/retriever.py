@@ -1,71 +1,38 @@
 """Search for a RAG application: a question in, passages out, with their source and, where the strategy has them, their parents.
 
-The query is embedded with the model that the collection's metadata names. Chunks of one parent are one hit, the best of them: more is
-fetched than asked for, grouped here, and all parents come in one request. It needs neither Prefect nor the command line.
+The query is embedded with the model that the collection's metadata names, and its words are stemmed as those of the documents were.
+Chunks of one parent are one hit, the best of them: more is fetched than asked for, grouped here, and all parents come in one request.
+With a budget of tokens, as many of the best hits come as fit into it. It needs neither Prefect nor the command line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from qdrant_client import QdrantClient, models
 
 from chunkers import SettingError
+from chunkers.encoding import count_tokens
 from chunkers.models import Embedder, Endpoint, endpoint_from_environment, open_embedder
+from chunkers.models.bm25 import query_vector
 from stores.errors import StoreError
+from stores.hits import Hit, ParentText
 from stores.inventory import StoredCollection, alias_targets, stored_collection
 from stores.names import alias_name, parse_alias
+from stores.passages import pack
+from stores.search_modes import DENSE, HYBRID, MODES, SPARSE_ONLY, Fusion, query_arguments
 from stores.transport import send
 
 # Payload fields at top level; any other name in a filter means `metadata.` and that name.
 _TOP = frozenset({"kind", "doc_id", "parent_id", "text", "context", "embedding_hash"})
 # Hits fetched for each one wanted, so that enough parents are left after grouping; doubled until they are.
 _OVERFETCH = 4
+LIMIT = 5
+# Tokens that a chunk has at least, mostly: what a budget is divided by to know how many to fetch at first; doubled until it is spent.
+_SMALL_CHUNK = 32
 
 Filters = Mapping[str, str | int | bool | Sequence[str | int | bool]]
-
-
-@dataclass(frozen=True, slots=True)
-class ParentText:
-    """The parent of a hit."""
-
-    text: str
-    start_char: int
-    end_char: int
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A passage.
-
-    Attributes:
-        score: cosine with the query.
-        text: of the chunk.
-        source: uri of its document.
-        start_char, end_char: where in the document's text, in code points.
-        headings: the path that it stands under.
-        context: what was put before it when it was embedded, or None.
-        parent: the larger passage around it, or None.
-        metadata: all of the chunk's metadata.
-    """
-
-    score: float
-    text: str
-    source: str
-    start_char: int
-    end_char: int
-    headings: list[str]
-    context: str | None
-    parent: ParentText | None
-    metadata: dict[str, Any]
-
-    def as_json(self) -> dict[str, Any]:
-        """The fields that `search --json` prints."""
-        told = asdict(self)
-        del told["metadata"]
-        return told
 
 
 class Retriever:
@@ -76,44 +43,115 @@ class Retriever:
         corpus: the corpus's name.
         endpoint: of collections whose model needs one; from OPENAI_API_KEY and OPENAI_BASE_URL by default.
         embedder: for the query, instead of the model that the metadata names.
+        fusion: how the mode `hybrid` fuses.
     """
 
     def __init__(
-        self, client: QdrantClient, corpus: str, *, endpoint: Endpoint | None = None, embedder: Embedder | None = None
+        self,
+        client: QdrantClient,
+        corpus: str,
+        *,
+        endpoint: Endpoint | None = None,
+        embedder: Embedder | None = None,
+        fusion: Fusion | None = None,
     ) -> None:
         self._client = client
         self.corpus = corpus
+        self._fusion = fusion or Fusion()
         self._endpoint = endpoint
         self._embedder = embedder
         self._embedders: dict[str, Embedder] = {}
 
     def search(
-        self, query: str, strategy: str, limit: int = 5, filters: Filters | None = None, expand: bool = True
+        self,
+        query: str,
+        strategy: str,
+        limit: int | None = None,
+        filters: Filters | None = None,
+        expand: bool = True,
+        *,
+        mode: str = HYBRID,
+        max_tokens: int | None = None,
     ) -> list[Hit]:
-        """At most `limit` passages, best first, no two with the same parent.
+        """The best passages, best first, no two with the same parent.
 
         Args:
             query: what to look for.
             strategy: whose collection is searched.
-            limit: passages at most.
+            limit: passages at most; 5 by default, and with `max_tokens` any number.
             filters: a value, or several of which one must hold, by name: `source`, or any other name in a chunk's metadata.
             expand: fetch the parents.
+            mode: `hybrid` (meaning and words), `dense` (meaning) or `sparse` (words).
+            max_tokens: cl100k_base tokens that all texts together may have, where a hit with a parent counts as the parent's text.
+                Hits of one document that overlap are merged into one, and what does not fit is left out.
 
         Raises:
-            ValueError: the query is blank, the limit below 1, or a filter has no value or one that is no text, whole number or bool.
-            StoreError: there is no such collection, or the store failed.
+            ValueError: the query is blank, the limit or the budget below 1, the mode unknown, or a filter has no value or one that is
+                no text, whole number or bool.
+            StoreError: there is no such collection, or it has no sparse vectors and the mode needs them, or the store failed.
             SettingError, ModelError: the collection's model cannot be used.
         """
         if not query.strip():
             raise ValueError("the query is blank")
-        if limit < 1:
-            raise ValueError(f"limit: {limit} cannot be used; it must be at least 1")
+        for name, number in (("limit", limit), ("max_tokens", max_tokens)):
+            if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
+                raise ValueError(f"{name}: {number!r} cannot be used; it must be a whole number, at least 1")
+        if mode not in MODES:
+            raise SettingError("mode", mode, f"one of {', '.join(MODES)}")
         # The alias is resolved once, so that a rebuild that moves it meanwhile cannot mix two collections in one answer.
         found = self._live(strategy)
-        vector = self._embedder_of(found).embed([query])[0].tolist()
-        best = self._best_by_parent(found.name, vector, limit, _filter(filters))
+        fetch = self._asking(found, query, mode, _filter(filters))
+        if max_tokens is not None:
+            return self._within(found.name, fetch, max_tokens, limit, expand)
+        best = _best_by_parent(fetch, limit or LIMIT)
         parents = self._parents(found.name, best) if expand else {}
-        return [_hit(point, parents) for point in best]
+        return [Hit.from_point(point, parents) for point in best]
+
+    def _asking(
+        self, found: StoredCollection, query: str, mode: str, condition: models.Filter | None
+    ) -> Callable[[int], list[models.ScoredPoint]]:
+        """What gives the best chunks for the query, so many of them as it is asked for, fewer only where there are no more.
+
+        Raises:
+            StoreError, SettingError, ModelError: as `search`.
+        """
+        if mode != DENSE and not found.recipe.sparse:
+            raise StoreError(
+                f"{found.name} was made before there were sparse vectors, which the search mode {mode} needs; "
+                f"`quarry ingest SOURCE --rebuild` makes them, and the mode {DENSE} does without"
+            )
+        dense = None if mode == SPARSE_ONLY else self._embedder_of(found).embed([query])[0].tolist()
+        sparse = None if mode == DENSE else query_vector(query, found.languages or ("en",))
+
+        def fetch(limit: int) -> list[models.ScoredPoint]:
+            arguments = query_arguments(mode, dense, sparse, self._fusion, limit, condition)
+            if arguments is None:
+                return []
+            return send(
+                f"search {found.name}",
+                lambda: self._client.query_points(found.name, **arguments, with_payload=True).points,
+            )
+
+        return fetch
+
+    def _within(
+        self,
+        collection: str,
+        fetch: Callable[[int], list[models.ScoredPoint]],
+        max_tokens: int,
+        limit: int | None,
+        expand: bool,
+    ) -> list[Hit]:
+        """The best hits that fit into a budget."""
+        wanted = max(_SMALL_CHUNK, max_tokens // _SMALL_CHUNK)
+        while True:
+            points = fetch(wanted)
+            chunks = [point for point in points if _is_chunk(point)]
+            parents = self._parents(collection, chunks) if expand else {}
+            packed = pack([Hit.from_point(point, parents) for point in chunks], max_tokens, count_tokens, limit)
+            if packed.full or len(points) < wanted:
+                return packed.hits
+            wanted *= 2
 
     def _live(self, strategy: str) -> StoredCollection:
         aliases = alias_targets(self._client)
@@ -149,28 +187,11 @@ class Retriever:
         stored = f"stored are {', '.join(corpora)}" if corpora else "nothing is stored"
         return f"there is no corpus {self.corpus!r} ({stored}); `quarry ingest SOURCE --corpus {self.corpus}` makes it"
 
-    def _best_by_parent(
-        self, collection: str, vector: list[float], limit: int, condition: models.Filter
-    ) -> list[models.ScoredPoint]:
-        wanted = limit * _OVERFETCH
-        while True:
-            points = send(
-                f"search {collection}",
-                lambda wanted=wanted: (
-                    self._client.query_points(  # type: ignore[misc]
-                        collection, query=vector, query_filter=condition, limit=wanted, with_payload=True
-                    ).points
-                ),
-            )
-            best: dict[str, models.ScoredPoint] = {}
-            for point in points:
-                best.setdefault(str((point.payload or {}).get("parent_id") or point.id), point)
-            if len(best) >= limit or len(points) < wanted:
-                return list(best.values())[:limit]
-            wanted *= 2
-
     def _parents(self, collection: str, points: Iterable[models.ScoredPoint]) -> dict[str, ParentText]:
-        ids = [str(point.payload["parent_id"]) for point in points if point.payload and point.payload.get("parent_id")]
+        named = (
+            str(point.payload["parent_id"]) for point in points if point.payload and point.payload.get("parent_id")
+        )
+        ids = list(dict.fromkeys(named))
         if not ids:
             return {}
         records = send(
@@ -184,9 +205,27 @@ class Retriever:
         return found
 
 
-def _filter(filters: Filters | None) -> models.Filter:
-    """Chunks for which every condition holds."""
-    conditions: list[Any] = [models.FieldCondition(key="kind", match=models.MatchValue(value="chunk"))]
+def _best_by_parent(fetch: Callable[[int], list[models.ScoredPoint]], limit: int) -> list[models.ScoredPoint]:
+    """The best chunks, at most `limit`, of each parent the best one only."""
+    wanted = limit * _OVERFETCH
+    while True:
+        points = fetch(wanted)
+        best: dict[str, models.ScoredPoint] = {}
+        for point in filter(_is_chunk, points):
+            best.setdefault(str((point.payload or {}).get("parent_id") or point.id), point)
+        if len(best) >= limit or len(points) < wanted:
+            return list(best.values())[:limit]
+        wanted *= 2
+
+
+def _is_chunk(point: models.ScoredPoint) -> bool:
+    """Whether a found point is a chunk: of ours no other has a vector, but somebody else may have put one in."""
+    return (point.payload or {}).get("kind") == "chunk"
+
+
+def _filter(filters: Filters | None) -> models.Filter | None:
+    """Points for which every condition holds; None without one, since chunks alone have vectors and embedded a filter costs much."""
+    conditions: list[Any] = []
     for name, value in (filters or {}).items():
         key = name if name in _TOP or name.startswith("metadata.") else f"metadata.{name}"
         values = [value] if isinstance(value, str | int) or not isinstance(value, Sequence | Set) else list(value)
@@ -198,20 +237,4 @@ def _filter(filters: Filters | None) -> models.Filter:
         # Not MatchAny, which takes neither bools nor values of several types.
         matches: list[Any] = [models.FieldCondition(key=key, match=models.MatchValue(value=one)) for one in values]
         conditions.append(matches[0] if len(matches) == 1 else models.Filter(should=matches))
-    return models.Filter(must=conditions)
-
-
-def _hit(point: models.ScoredPoint, parents: Mapping[str, ParentText]) -> Hit:
-    payload = point.payload or {}
-    metadata = payload.get("metadata") or {}
-    return Hit(
-        score=point.score,
-        text=payload["text"],
-        source=metadata["source"],
-        start_char=metadata["start_char"],
-        end_char=metadata["end_char"],
-        headings=list(metadata["headings"]),
-        context=payload.get("context"),
-        parent=parents.get(str(payload.get("parent_id"))),
-        metadata=metadata,
-    )
+    return models.Filter(must=conditions) if conditions else None

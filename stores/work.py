@@ -13,9 +13,10 @@ import numpy as np
 
 from chunkers import Chunked, Chunker, Document
 from chunkers.models.base import Embedder, Vectors
+from chunkers.models.bm25 import document_vector
 from stores import payloads
 from stores.attempts import now
-from stores.changes import Changes, changes
+from stores.changes import Changes, changes, same_embedding
 from stores.errors import StoreError
 from stores.journal import DONE, WRITING, JournalRow
 from stores.moves import relocate
@@ -57,14 +58,16 @@ class Wanted:
 
     Attributes:
         chunks, parents: payloads.
-        texts: what is to be embedded, of chunks without a vector.
-        vectors: of chunks that have one already.
+        texts: what the vectors of each chunk are made from.
+        language: that the words of those texts are stemmed by.
+        dense: dense vectors of chunks that have one already.
     """
 
     chunks: Payloads
     parents: Payloads
     texts: Mapping[str, str]
-    vectors: Mapping[str, Any]
+    language: str
+    dense: dict[str, list[float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +138,8 @@ def prepare(
         old = olds.get(document.id)
         moved = relocate(document, old, points.records(old.ids), stamp) if old else None
         if moved:
-            wanted[document.id] = Wanted(moved.chunks, moved.parents, {}, moved.vectors)
+            texts = {id_: payloads.embedding_text(payload) for id_, payload in moved.chunks.items()}
+            wanted[document.id] = Wanted(moved.chunks, moved.parents, texts, document.language, moved.vectors)
     rest = [document for document in documents if document.id not in wanted]
     chunked = chunker.chunk(rest) if rest else []
     if [one.document.id for one in chunked] != [document.id for document in rest]:
@@ -155,6 +159,10 @@ def prepare(
     for document in documents:
         own = wanted[document.id]
         todo = changes(rows[document.id].ids if document.id in rows else (), own.chunks, own.parents, stored)
+        # Of chunks that are written anew for their words' sake only, the dense vector is there.
+        same = [id_ for id_ in todo.embed if same_embedding(stored.get(id_), own.chunks[id_])]
+        found = {id_: payloads.dense_vector(record.vector) for id_, record in points.records(same).items()}
+        own.dense.update({id_: dense for id_, dense in found.items() if dense})
         row, old = rows.get(document.id), olds.get(document.id)
         works.append(Work(document.id, document.content_hash, row, old, own, todo))
     return works
@@ -166,22 +174,28 @@ def _wanted(chunked: Chunked, strategy: str, stamp: str) -> Wanted:
         chunks={one.id: payloads.chunk_payload(document, one, strategy, stamp) for one in chunked.chunks},
         parents={one.id: payloads.parent_payload(document, one, strategy, stamp) for one in chunked.parents},
         texts={one.id: one.embedding_text for one in chunked.chunks},
-        vectors={},
+        language=document.language,
+        dense={},
     )
 
 
-def vectors_of(works: Sequence[Work], embedder: Embedder) -> dict[str, Any]:
-    """Vectors of the chunks that are to be written, by id: those that they have already, and for the rest the model's.
+def vectors_of(works: Sequence[Work], embedder: Embedder) -> dict[str, dict[str, Any]]:
+    """Vectors by name of the chunks that are to be written, by id: dense ones that they have already, and for the rest the model's;
+    sparse ones of their words.
 
     Raises:
         StoreError: the model gave something else than was asked for.
         ModelError: it gave nothing.
     """
-    told = {id_: work.wanted.vectors[id_] for work in works for id_ in work.changes.embed if id_ in work.wanted.vectors}
-    texts = {id_: work.wanted.texts[id_] for work in works for id_ in work.changes.embed if id_ not in told}
+    todo = {id_: work.wanted for work in works for id_ in work.changes.embed}
+    dense = {id_: wanted.dense[id_] for id_, wanted in todo.items() if id_ in wanted.dense}
+    texts = {id_: wanted.texts[id_] for id_, wanted in todo.items() if id_ not in dense}
     vectors = _embedded([*texts.values()], embedder)
-    told.update((id_, vector.tolist()) for id_, vector in zip(texts, vectors, strict=True))
-    return told
+    dense.update((id_, vector.tolist()) for id_, vector in zip(texts, vectors, strict=True))
+    return {
+        id_: payloads.vectors(dense[id_], document_vector(wanted.texts[id_], wanted.language))
+        for id_, wanted in todo.items()
+    }
 
 
 def _embedded(texts: list[str], embedder: Embedder) -> Vectors:

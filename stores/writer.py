@@ -25,6 +25,7 @@ from stores.errors import StoreError
 from stores.inventory import Target
 from stores.journal import DONE, WRITING, DocumentState, JournalRow
 from stores.journal_io import read_rows
+from stores.languages import Languages
 from stores.points import Points
 from stores.work import Outcome, Work, counts, prepare, vectors_of
 
@@ -68,6 +69,7 @@ class Writer:
         self.journal: dict[str, DocumentState] = {} if journal is None else journal
         self.moves: Mapping[str, DocumentState] = {} if moves is None else moves
         self._attempts = Attempts(self._points, run_id, self.journal)
+        self._languages = Languages(client, target.collection)
 
     def begin(self, documents: Iterable[Pending]) -> None:
         """Journals an attempt at each of `documents`, before they are read.
@@ -217,6 +219,7 @@ class Writer:
         works = prepare(documents, rows, olds, chunker=self._chunker, points=self._points)
         self._attempts.record({work.doc_id: work.writing() for work in works})
         vectors = vectors_of(works, self._embedder)
+        self._languages.note(work.wanted.language for work in works if work.changes.embed)
         self._points.upsert(
             payloads.point(id_, work.wanted.parents[id_]) for work in works for id_ in work.changes.parents
         )

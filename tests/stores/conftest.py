@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from qdrant_client import QdrantClient
+from qdrant_client import QdrantClient, models
 
 from chunkers import Chunked, Document
 from chunkers.assembly import make_chunks, make_parents
@@ -116,7 +116,7 @@ def document(uri: str, text: str, corpus: str = "c", **metadata: Any) -> Documen
 
 
 def points(client: QdrantClient, collection: str) -> dict[str, tuple[dict[str, Any], Any]]:
-    """Every point by id: payload without run stamps, and vector rounded."""
+    """Every point by id: payload without run stamps, the sparse vector of a chunk put in, and dense vector rounded."""
     found, _ = client.scroll(collection, limit=10_000, with_payload=True, with_vectors=True)
     told = {}
     for point in found:
@@ -124,8 +124,12 @@ def points(client: QdrantClient, collection: str) -> dict[str, tuple[dict[str, A
         payload = {name: value for name, value in (point.payload or {}).items() if name not in stamps}
         if "metadata" in payload:
             payload["metadata"] = {name: value for name, value in payload["metadata"].items() if name != "ingested_at"}
-        vector = [round(float(value), 5) for value in point.vector] if isinstance(point.vector, list) else None
-        told[str(point.id)] = (payload, vector)
+        # One that has no words has the dense vector only, which then comes without its name.
+        vectors: dict[str, Any] = point.vector if isinstance(point.vector, dict) else {"": point.vector}  # type: ignore[assignment]
+        if isinstance(sparse := vectors.get("bm25"), models.SparseVector):
+            payload["bm25"] = dict(zip(sparse.indices, (round(value, 5) for value in sparse.values), strict=True))
+        dense = vectors.get("")
+        told[str(point.id)] = (payload, [round(float(value), 5) for value in dense] if dense else None)  # type: ignore[arg-type]
     return told
 
 

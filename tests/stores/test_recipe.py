@@ -23,7 +23,8 @@ def test_a_recipe_comes_back_from_metadata() -> None:
         ({"dimensions": 16}, ["dimensions: 8 stored, 16 asked"]),
         ({"context_model": "gpt"}, ["context_model: None stored, gpt asked"]),
         ({"context_prompt": "2"}, ["context_prompt: None stored, 2 asked"]),
-        ({"schema_version": 99}, ["schema_version: 2 stored, 99 asked"]),
+        ({"sparse": {**recipe().sparse, "b": 0.5}}, ["sparse b: 0.75 stored, 0.5 asked"]),
+        ({"schema_version": 99}, ["schema_version: 3 stored, 99 asked"]),
     ],
 )
 def test_whatever_changes_vectors_changes_the_fingerprint_and_is_named(

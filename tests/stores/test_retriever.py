@@ -31,7 +31,7 @@ def retriever(client: QdrantClient, corpus: str, stored: Target) -> Retriever:
 
 
 def test_the_best_hit_is_the_text_asked_for_with_its_place(retriever: Retriever) -> None:
-    (hit,) = retriever.search("plum", "recursive", limit=1)
+    (hit,) = retriever.search("plum", "recursive", limit=1, mode="dense")
     assert hit.score == pytest.approx(1, abs=1e-5)
     assert (hit.text, hit.source, hit.start_char, hit.end_char) == ("plum", "a.md", 11, 15)
     assert hit.metadata["lang"] == "en"
