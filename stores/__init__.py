@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from stores.attempts import Pending
 from stores.builds import Rollback, drop, rollback
-from stores.check import Contents, Finding, Repair, compare, read_contents, repair_of
+from stores.check import Finding, Repair, compare, repair_of
 from stores.client import connect
 from stores.collections import finish_target, make_target, open_target
+from stores.contents import Contents, read_contents
 from stores.errors import SettingsChanged, StoreError
 from stores.hits import Hit, ParentText
 from stores.info import CollectionInfo, list_collections

@@ -15,6 +15,7 @@ BYTES = 8_000_000
 LARGEST_POINT = 32_000_000
 
 _BYTES_PER_NUMBER = 21  # a float32 written as a double, and a comma
+_BYTES_PER_TERM = 30  # the id and the weight of a word, and two commas
 _BYTES_AROUND = 70  # an id and the names of the fields
 
 
@@ -41,8 +42,8 @@ def _vector_bytes(vector: Any) -> int:
     if isinstance(vector, Mapping):
         return sum(len(name) + 4 + _vector_bytes(part) for name, part in vector.items())
     if isinstance(vector, models.SparseVector):
-        return _json_bytes({"indices": vector.indices, "values": vector.values})
-    # To write a dense one would take longer than to send it.
+        return len(vector.indices) * _BYTES_PER_TERM + _BYTES_AROUND
+    # To write one would take longer than to send it.
     return len(vector) * _BYTES_PER_NUMBER if vector is not None else 0
 
 

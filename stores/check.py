@@ -1,38 +1,25 @@
 """Compares a collection's journal with its points: what is missing, what nobody knows of, what cannot be used.
 
 A row that is not `done` names old and new ids together, so its points may be there or not; what it does not name may not be there all
-the same. Reading is here, too; the comparison itself is `compare`, and what would put things right is `repair_of`, both pure.
+the same. `compare` says what differs, and `repair_of` what would put it right; both are pure, and `stores.contents` does the reading.
 """
 
 from __future__ import annotations
 
-import uuid
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
-
-from qdrant_client import QdrantClient, models
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from chunkers import ids
-from chunkers.ids import text_hash
-from stores.client import EmbeddedClient
+from stores.contents import NO_SPARSE_VECTOR, NO_VECTOR, Contents, StoredPoint
 from stores.journal import DONE, WRITING, JournalRow
-from stores.journal_io import count_kind, kind_filter, scroll
-from stores.lease import KIND as LEASE
-from stores.lease import lease_id
-from stores.names import alias_name, parse_collection
 
 MISSING, ORPHANED, CHILDLESS, PARENTLESS = "missing", "orphaned", "childless", "parentless"
 WRONG_COUNT, UNREADABLE, UNREPAIRED = "wrong count", "unreadable", "unrepaired"
 FINDINGS = (MISSING, ORPHANED, CHILDLESS, PARENTLESS, WRONG_COUNT, UNREADABLE, UNREPAIRED)
 
-NO_VECTOR = "it has no vector"
 # What the journal says of a document that is being repaired.
 DIFFERED = "its points differed from the journal"
-
-# Points read at once: embedded, every page sorts all ids again; from a server, a page passes through the network.
-_PAGE_EMBEDDED, _PAGE = 5_000, 500
 
 
 class Finding(NamedTuple):
@@ -51,138 +38,6 @@ class Finding(NamedTuple):
     detail: str
     doc_id: str | None
     point: str | None
-
-
-class StoredPoint(NamedTuple):
-    """A chunk or parent point without its text, its place in the document as code points; `broken` says why it cannot be used."""
-
-    id: str
-    kind: str
-    doc_id: str
-    source: str
-    parent_id: str | None
-    broken: str | None = None
-    span: tuple[int, int] = (0, 0)
-
-
-@dataclass
-class Contents:
-    """All that a collection holds, as far as it can be read.
-
-    Attributes:
-        rows: the journal by document id.
-        points: chunks and parents by id.
-        strange: why, by id of each point that is none of ours or whose kind and document cannot be read.
-        counts: exact numbers of points by kind, as the store counts them.
-    """
-
-    rows: dict[str, JournalRow] = field(default_factory=dict)
-    points: dict[str, StoredPoint] = field(default_factory=dict)
-    strange: dict[str | int, str] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
-
-    def by_document(self) -> dict[str, list[StoredPoint]]:
-        """The points of each document, by the document's id."""
-        told: dict[str, list[StoredPoint]] = {}
-        for point in self.points.values():
-            told.setdefault(point.doc_id, []).append(point)
-        return told
-
-    def owners(self) -> dict[str | int, str]:
-        """The document that an id belongs to, by what the journal names, or because it is that of a journal row."""
-        told: dict[str | int, str] = {id_: row.doc_id for row in self.rows.values() for id_ in row.ids}
-        return {**told, **{point.doc_id: point.doc_id for point in self.points.values()}}
-
-
-def read_contents(client: QdrantClient, collection: str) -> Contents:
-    """Reads a collection, without vectors. Texts are looked at and not kept.
-
-    Raises:
-        StoreError: it cannot be read.
-    """
-    found = Contents()
-    parsed = parse_collection(collection)
-    lease = lease_id(alias_name(parsed.corpus, parsed.strategy)) if parsed else None
-    repeated: dict[tuple[str, str], list[str]] = {}
-    page = _PAGE_EMBEDDED if isinstance(client, EmbeddedClient) else _PAGE
-    for record in scroll(client, collection, "the points", None, True, page):
-        # A number is no id that we give, and only as a number it can be deleted.
-        id_ = record.id if isinstance(record.id, int) else str(record.id)
-        payload = record.payload or {}
-        if id_ == lease and payload.get("kind") == LEASE:
-            continue
-        _sort_in(found, id_, payload)
-        if id_ in found.points and payload["kind"] == "parent":
-            _note_text(found.points[str(id_)], payload["text"], repeated)
-    _check_texts(found, repeated)
-    chunks = kind_filter("chunk")
-    # The unnamed vector has the empty name.
-    bare = models.Filter(must=chunks.must, must_not=[models.HasVectorCondition(has_vector="")])
-    for record in scroll(client, collection, "the points without a vector", bare, False, page):
-        point = found.points.get(str(record.id))
-        if point:
-            found.points[point.id] = point._replace(broken=NO_VECTOR)
-    found.counts = {kind: count_kind(client, collection, kind) for kind in ("document", "chunk", "parent")}
-    return found
-
-
-def _sort_in(found: Contents, id_: str | int, payload: Mapping[str, Any]) -> None:
-    kind = payload.get("kind")
-    try:
-        if kind == "document":
-            row = JournalRow.from_payload(dict(payload))
-            if row.doc_id != id_:
-                raise ValueError("it names another document than its id")
-            found.rows[row.doc_id] = row
-        elif kind in ("chunk", "parent"):
-            point = _stored(str(id_), kind, payload)
-            found.points[point.id] = point
-        else:
-            found.strange[id_] = f"a point of the kind {kind!r}"
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        told = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        found.strange[id_] = f"{'a journal row' if kind == 'document' else f'a {kind}'}: {told}"
-
-
-def _stored(id_: str, kind: str, payload: Mapping[str, Any]) -> StoredPoint:
-    place, text, doc_id, parent = payload["metadata"], payload["text"], payload["doc_id"], payload.get("parent_id")
-    source, span = place["source"], (place["start_char"], place["end_char"])
-    if not _is_id(doc_id) or not (parent is None or _is_id(parent)):
-        raise ValueError("a document or parent is not named by an id of ours")
-    if not all(isinstance(one, str) for one in (text, source)) or not all(isinstance(one, int) for one in span):
-        raise ValueError("a field is of another type")
-    broken = None
-    if kind == "chunk":
-        context = payload["context"]
-        embedded = f"{context}\n\n{text}" if context else text
-        if text_hash(embedded) != payload["embedding_hash"]:
-            broken = "its text is not the one that was embedded"
-    return StoredPoint(id_, kind, doc_id, source, parent, broken, span)
-
-
-def _is_id(value: Any) -> bool:
-    try:
-        return isinstance(value, str) and str(uuid.UUID(value)) == value
-    except ValueError:
-        return False
-
-
-def _note_text(point: StoredPoint, text: str, repeated: dict[tuple[str, str], list[str]]) -> None:
-    """Keeps the text of a parent whose id is not that of the first such text in its document: a repeated text, or an altered one."""
-    if point.id != ids.parent_id(point.doc_id, text, 0):
-        repeated.setdefault((point.doc_id, text), []).append(point.id)
-
-
-def _check_texts(found: Contents, repeated: Mapping[tuple[str, str], Sequence[str]]) -> None:
-    """Marks the parents whose id is that of no repetition of their text."""
-    numbers = Counter(point.doc_id for point in found.points.values() if point.kind == "parent")
-    for (doc_id, text), own in repeated.items():
-        row = found.rows.get(doc_id)
-        most = max(numbers[doc_id], len(row.parent_ids) if row else 0)
-        right = {ids.parent_id(doc_id, text, number) for number in range(most)}
-        for id_ in own:
-            if id_ not in right:
-                found.points[id_] = found.points[id_]._replace(broken="its text is not the one that it was stored with")
 
 
 def compare(contents: Contents) -> list[Finding]:
@@ -294,7 +149,7 @@ def repair_of(contents: Contents, findings: Iterable[Finding], *, corpus: str, l
         if row is None or uri in listed:
             rows.append(_to_repair(row or JournalRow(doc_id, uri, "", WRITING), own))
         if uri in listed:
-            delete += [point.id for point in own if point.broken == NO_VECTOR]
+            delete += [point.id for point in own if point.broken in (NO_VECTOR, NO_SPARSE_VECTOR)]
         else:
             kept[doc_id] = uri
     # A row that cannot be read is written over where its document is known.

@@ -83,7 +83,9 @@ def _server(url: str, api_key: str | None) -> StoreClient:
     version = tuple(int(part) for part in info.version.split(".")[:2] if part.isdigit())
     if version < OLDEST_SERVER:
         raise StoreError(f"Qdrant server {told} has version {info.version}; 1.16 or newer is needed", fatal=True)
-    return client(TIMEOUT_SECONDS)
+    opened = client(TIMEOUT_SECONDS)
+    opened.server_version = version
+    return opened
 
 
 def _embed(path: Path) -> StoreClient:
@@ -146,7 +148,13 @@ def _is_json(path: Path) -> bool:
 
 
 class StoreClient(QdrantClient):
-    """A Qdrant client that is a context manager."""
+    """A Qdrant client that is a context manager.
+
+    Attributes:
+        server_version: major and minor number of the server; None for an embedded store.
+    """
+
+    server_version: tuple[int, ...] | None = None
 
     def __enter__(self) -> Self:
         return self

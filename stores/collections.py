@@ -9,8 +9,9 @@ from typing import Any
 
 from qdrant_client import QdrantClient, models
 
-from stores.check import compare, read_contents
+from stores.check import compare
 from stores.client import EmbeddedClient
+from stores.contents import read_contents
 from stores.errors import StoreError
 from stores.inventory import Target, alias_targets, choose_target, read_inventory
 from stores.journal import DONE, DocumentState

@@ -25,7 +25,9 @@ class CollectionInfo:
         build: its number, from 1.
         collection, alias: its name, and the alias of its strategy.
         state: `live` (the alias points at it), `unfinished` (a newer build that no reader has used), or `superseded` (any other).
-        embedding_model, dimensions, context_model, parameters: what it is made with.
+        embedding_model, dimensions, context_model, parameters, sparse: what it is made with; `sparse` are the parts of the sparse
+            vectors' making, empty for a collection that has none.
+        languages: of its documents, by which the words of a question are to be stemmed.
         documents: those of which something is stored, or which hold nothing to store.
         chunks, parents: exact numbers of points.
         unfinished_documents: documents that are neither done nor parked.
@@ -45,6 +47,8 @@ class CollectionInfo:
     dimensions: int
     context_model: str | None
     parameters: dict[str, Any]
+    sparse: dict[str, Any]
+    languages: list[str]
     documents: int
     chunks: int
     parents: int
@@ -87,6 +91,8 @@ def list_collections(client: QdrantClient) -> list[CollectionInfo]:
                 dimensions=found.recipe.dimensions,
                 context_model=found.recipe.context_model,
                 parameters=dict(found.recipe.parameters),
+                sparse=dict(found.recipe.sparse),
+                languages=[*found.languages],
                 documents=sum(state.status == DONE or state.chunks > 0 for state in states),
                 chunks=count_kind(client, found.name, "chunk"),
                 parents=count_kind(client, found.name, "parent"),

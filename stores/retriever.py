@@ -29,6 +29,8 @@ _TOP = frozenset({"kind", "doc_id", "parent_id", "text", "context", "embedding_h
 # Hits fetched for each one wanted, so that enough parents are left after grouping; doubled until they are.
 _OVERFETCH = 4
 LIMIT = 5
+# The first version of the server with weights in its fusion; an older one would leave them out unsaid.
+WEIGHTED_RANKS = (1, 17)
 # Tokens that a chunk has at least, mostly: what a budget is divided by to know how many to fetch at first; doubled until it is spent.
 _SMALL_CHUNK = 32
 
@@ -119,6 +121,12 @@ class Retriever:
             raise StoreError(
                 f"{found.name} was made before there were sparse vectors, which the search mode {mode} needs; "
                 f"`quarry ingest SOURCE --rebuild` makes them, and the mode {DENSE} does without"
+            )
+        version = getattr(self._client, "server_version", None)
+        if mode == HYBRID and version and version < WEIGHTED_RANKS:
+            raise StoreError(
+                f"the search mode {mode} needs Qdrant 1.17, which fuses ranks by weight, and this server has "
+                f"{'.'.join(map(str, version))}; the modes {DENSE} and {SPARSE_ONLY} do without"
             )
         dense = None if mode == SPARSE_ONLY else self._embedder_of(found).embed([query])[0].tolist()
         sparse = None if mode == DENSE else query_vector(query, found.languages or ("en",))

@@ -15,7 +15,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from qdrant_client import models
 from qdrant_client.local.qdrant_local import QdrantLocal
 
-VERSION = "1.16.3"
+VERSION = "1.17.1"
 
 _KEYWORD = {"keyword", "uuid"}
 _INDEXES_BY_VALUE: dict[type, set[str]] = {str: _KEYWORD, bool: {"bool"}, int: {"integer"}}
@@ -210,7 +210,9 @@ class Answers:
     def _query(self, body: bytes, name: str) -> Any:
         name = self._resolved(name)
         wanted = models.QueryRequest.model_validate_json(body)
-        self._check(name, wanted.filter)
+        parts = wanted.prefetch if isinstance(wanted.prefetch, list) else [wanted.prefetch]
+        for part in (wanted, *filter(None, parts)):
+            self._check(name, part.filter)
         query: Any = wanted.query
         found = self.store.query_points(
             name,

@@ -47,9 +47,12 @@ def document_vector(text: str, language: str) -> SparseVector:
         text: what is embedded.
         language: of its document, an ISO 639-1 code.
     """
-    found = (_term(word, language) for word in words.words(text, language))
-    counts = Counter(term for term in found if term is not None)
-    norm = K * (1 - B + B * counts.total() / AVERAGE_LENGTH)
+    counts: dict[int, int] = {}
+    for word, count in Counter(words.words(text, language)).items():
+        term = _term(word, language)
+        if term is not None:
+            counts[term] = counts.get(term, 0) + count
+    norm = K * (1 - B + B * sum(counts.values()) / AVERAGE_LENGTH)
     return SparseVector([*counts], [count * (K + 1) / (count + norm) for count in counts.values()])
 
 

@@ -56,9 +56,10 @@ _ONLY_STOP_WORDS = {
 # Longer ones are no words but numbers of things, encoded bytes and addresses.
 LONGEST = 40
 
-_ASCII_WORD = re.compile(r"\w+", re.ASCII)
-# Vowel signs and tone marks belong to the word.
-_WORD = regex.compile(r"[\p{L}\p{N}_][\p{L}\p{N}\p{M}_]*")
+_WORD = re.compile(r"\w+")
+# Vowel signs and tone marks belong to the word, which only this library and not Python's own knows, at several times the cost.
+_MARK = regex.compile(r"\p{M}")
+_MARKED_WORD = regex.compile(r"[\p{L}\p{N}_][\p{L}\p{N}\p{M}_]*")
 _FULL_WIDTH = re.compile("[\uff01-\uffef]+")
 # Soft hyphens and joiners show nothing, or only how letters are joined.
 _UNSEEN = re.compile("[\u00ad\u200c\u200d\u2060\ufeff]")
@@ -79,12 +80,13 @@ def words(text: str, language: str) -> list[str]:
     """
     found: list[str]
     if text.isascii():
-        found = _ASCII_WORD.findall(_lower(text, language))
+        found = _WORD.findall(_lower(text, language))
     else:
         text = _lower(_UNSEEN.sub("", _FULL_WIDTH.sub(_narrowed, text)), language)
-        found = _WORD.findall(unicodedata.normalize("NFC", text))
+        text = unicodedata.normalize("NFC", text)
+        found = (_MARKED_WORD if _MARK.search(text) else _WORD).findall(text)
         if _UNSPACED.search(text):
-            found = [part for word in found for part in _parted(word)]
+            found = [part for word in found for part in ([word] if word.isascii() else _parted(word))]
     return [part for word in found for part in _names(word)] if "_" in text else found
 
 

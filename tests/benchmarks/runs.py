@@ -22,10 +22,11 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
+from unittest.mock import patch
 
 from tests.benchmarks.growth import peak_bytes
 
-INGEST, PLAIN, FLOW, LIMIT, OPEN, TOUCH = "ingest", "plain", "flow", "limit", "open", "touch"
+INGEST, PLAIN, WORDLESS, FLOW, LIMIT, OPEN, TOUCH = "ingest", "plain", "wordless", "flow", "limit", "open", "touch"
 CHARACTERS = 1500
 
 
@@ -138,8 +139,8 @@ def perform(step: str, source: Path, home: Path, strategies: tuple[str, ...]) ->
 
     if step == INGEST:
         return _plain(source, home, strategies)
-    if step in (PLAIN, FLOW):
-        return _second(_plain if step == PLAIN else _flow, source, home, strategies)
+    if step in (PLAIN, WORDLESS, FLOW):
+        return _second({PLAIN: _plain, WORDLESS: _wordless, FLOW: _flow}[step], source, home, strategies)
     began = time.perf_counter()
     if step == LIMIT:
         for folder, _, names in os.walk(source):
@@ -185,6 +186,17 @@ def _plain(source: Path, home: Path, strategies: tuple[str, ...]) -> Measured:
     own = report.strategies.values()
     written = sum(strategy.upserted + strategy.deleted for strategy in own)
     return Measured(seconds, peak_bytes(), sum(strategy.embedded for strategy in own), written)
+
+
+def _wordless(source: Path, home: Path, strategies: tuple[str, ...]) -> Measured:
+    """A run without Prefect that makes, stores and verifies no sparse vectors."""
+    from chunkers.models.bm25 import SparseVector
+
+    with (
+        patch("stores.work.document_vector", lambda text, language: SparseVector([], [])),
+        patch("stores.contents.stored_collection", lambda client, name: None),  # nor looks whether they are there
+    ):
+        return _plain(source, home, strategies)
 
 
 def _flow(source: Path, home: Path, strategies: tuple[str, ...]) -> Measured:

@@ -81,6 +81,8 @@ def _told(payload: dict[str, Any], vector: Any) -> tuple[dict[str, Any], np.ndar
     if "metadata" in payload:
         payload["metadata"] = {name: value for name, value in payload["metadata"].items() if name != "ingested_at"}
     if isinstance(vector, dict):
+        if sparse := vector.get("bm25"):
+            payload["bm25"] = dict(zip(sparse.indices, (round(value, 5) for value in sparse.values), strict=True))
         vector = vector.get("")
     return payload, np.asarray(vector, dtype=np.float64) if vector else None
 

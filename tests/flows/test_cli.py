@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from chunkers import STRATEGIES
+from chunkers.encoding import count_tokens
 from flows.cli import app
 from tests.flows.conftest import ingest
 
@@ -77,6 +78,9 @@ def test_a_failed_document_ends_with_status_1_and_is_named(source: Path) -> None
         (["search", " "], "blank"),
         (["search", "x", "--strategy", "magic"], "magic"),
         (["search", "x", "--filter", "source"], "NAME=VALUE"),
+        (["search", "x", "--mode", "fuzzy"], "mode: 'fuzzy' cannot be used; it must be one of hybrid, dense, sparse"),
+        (["search", "x", "--set", "fusion_k=0"], "fusion_k"),
+        (["search", "x", "--set", "fusion_dense_weight=0", "--set", "fusion_sparse_weight=0"], "fusion_dense_weight"),
         (["chunk", "nowhere.md"], "does not exist"),
         (["chunk", "{source}"], "folder"),
         (["chunk", "{source}/guide.md", "--strategy", "magic"], "magic"),
@@ -148,6 +152,40 @@ def test_search_returns_child_and_parent(source: Path) -> None:
     assert "Oil the bearings" in hit["text"]
     assert hit["text"] in hit["parent"]["text"]
     assert hit["parent"]["start_char"] <= hit["start_char"] < hit["end_char"] <= hit["parent"]["end_char"]
+
+
+def test_search_looks_for_meaning_for_words_or_for_both(source: Path) -> None:
+    ingest(source, "recursive")
+
+    def found(*options: str) -> list[dict[str, object]]:
+        return json.loads(quarry("search", "boiling", "--json", *options).stdout)["hits"]  # type: ignore[no-any-return]
+
+    (only,) = found("--mode", "sparse")
+    assert "boiling" in str(only["text"])
+    assert len(found("--mode", "dense")) > 1
+    assert found()[0]["text"] == only["text"]
+    assert found() == found("--mode", "hybrid") != found("--mode", "dense")
+
+
+def test_search_takes_mode_and_weights_from_the_settings(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ingest(source, "recursive")
+    both = quarry("search", "boiling", "--json").stdout
+    weighed = quarry("search", "boiling", "--json", "--set", "fusion_sparse_weight=3").stdout
+    assert json.loads(weighed)["hits"][0]["score"] > json.loads(both)["hits"][0]["score"]
+    monkeypatch.setenv("QUARRY_SEARCH_MODE", "sparse")
+    assert len(json.loads(quarry("search", "boiling", "--json").stdout)["hits"]) == 1
+    assert quarry("search", "boiling", "--json", "--mode", "hybrid").stdout == both
+
+
+def test_search_fills_a_budget_of_tokens(source: Path) -> None:
+    ingest(source, "fixed_size", overrides={"chunk_size": "16", "chunk_overlap": "8"})
+    hits = json.loads(quarry("search", "tea water", "--strategy", "fixed_size", "--max-tokens", "40", "--json").stdout)[
+        "hits"
+    ]
+    assert 0 < sum(count_tokens(hit["text"]) for hit in hits) <= 40
+    # Neighbours that overlap are one passage.
+    assert any(count_tokens(hit["text"]) > 16 for hit in hits)
+    assert len({(hit["source"], hit["start_char"]) for hit in hits}) == len(hits)
 
 
 def test_search_filters_on_source_and_front_matter(source: Path) -> None:

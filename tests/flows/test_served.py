@@ -7,6 +7,7 @@ from __future__ import annotations
 import threading
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from qdrant_client import models
@@ -44,6 +45,13 @@ def is_lease(request: Request) -> bool:
     return all(point["payload"]["kind"] == "lease" for point in request.json["points"])
 
 
+def by_name(vectors: Any) -> tuple[list[float], dict[int, float]]:
+    """The dense vector of a point, and the weights of its words by id."""
+    named = vectors if isinstance(vectors, dict) else {"": vectors or []}
+    sparse = named.get("bm25") or models.SparseVector(indices=[], values=[])
+    return named.get("", []), dict(zip(sparse.indices, sparse.values, strict=True))
+
+
 def test_a_first_run_stores_what_an_embedded_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ingest(CORPUS, *SHAPES).exit_status == 0
     over_http = {name: points(f"corpus__{name}") for name in SHAPES}
@@ -55,8 +63,9 @@ def test_a_first_run_stores_what_an_embedded_one_does(monkeypatch: pytest.Monkey
         assert {id_: payload for id_, (payload, _) in stored.items()} == {
             id_: payload for id_, (payload, _) in sent.items()
         }
-        for id_, (_, vector) in stored.items():
-            assert sent[id_][1] == pytest.approx(vector, abs=1e-6)
+        for id_, (_, vectors) in stored.items():
+            dense, words = by_name(vectors)
+            assert by_name(sent[id_][1]) == (pytest.approx(dense, abs=1e-6), pytest.approx(words, abs=1e-6))
 
 
 def test_a_run_over_an_unchanged_source_writes_no_point_but_leases(source: Path, qdrant: QdrantServer) -> None:

@@ -10,7 +10,7 @@ from qdrant_client import QdrantClient, models
 
 from chunkers.ids import document_id
 from stores import Contents, Repair, Target, Writer, compare, read_contents, read_journal, repair_of
-from stores.check import NO_VECTOR, StoredPoint
+from stores.contents import NO_VECTOR, StoredPoint
 from stores.journal import DONE, FAILED, STARTED, WRITING, JournalRow
 from tests.doubles import HashEmbedder
 from tests.stores.conftest import LineChunker, document, points
@@ -197,6 +197,10 @@ def foreign(client: QdrantClient, name: str) -> None:
     client.upsert(name, [models.PointStruct(id=7, vector=[1.0] * 8, payload={"page_content": "mine"})])
 
 
+def wordless(client: QdrantClient, name: str) -> None:
+    client.delete_vectors(name, ["bm25"], [of(client, name, "chunk")[0]])
+
+
 def place(of_kind: str, **values: Any) -> Damage:
     def damage(client: QdrantClient, name: str) -> None:
         client.set_payload(name, values, points=[of(client, name, of_kind)[0]], key="metadata")
@@ -231,6 +235,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     "a row is lost": (lose("document"), "orphaned"),
     "a chunk is added": (add, "orphaned"),
     "a vector is lost": (bare, "unreadable"),
+    "a sparse vector is lost": (wordless, "unreadable"),
     "a text is altered": (change("chunk", text="other"), "unreadable"),
     "a text is gone": (strip("chunk", "text"), "unreadable"),
     "a kind is altered": (change("chunk", kind="chunks"), "unreadable"),

@@ -3,14 +3,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from qdrant_client import QdrantClient, models
 
 from chunkers import Chunked, Document, SettingError
-from stores import Hit, Retriever, StoreError, Target, Writer, finish_target, open_target
+from chunkers.encoding import count_tokens
+from chunkers.models.base import Vectors
+from stores import Fusion, Hit, Retriever, StoreError, Target, Writer, finish_target, open_target
+from stores.search_modes import MODES
 from tests.doubles import HashEmbedder
 from tests.stores.conftest import LineChunker, document, recipe
+
+
+class Pear(HashEmbedder):
+    """Takes every question for the word pear."""
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        return super().embed(["pear" for _ in texts])
 
 
 @pytest.fixture
@@ -37,8 +48,9 @@ def test_the_best_hit_is_the_text_asked_for_with_its_place(retriever: Retriever)
     assert hit.metadata["lang"] == "en"
 
 
-def test_a_hit_brings_its_parent(retriever: Retriever) -> None:
-    (hit,) = retriever.search("plum", "recursive", limit=1)
+@pytest.mark.parametrize("mode", MODES)
+def test_a_hit_brings_its_parent(retriever: Retriever, mode: str) -> None:
+    (hit,) = retriever.search("plum", "recursive", limit=1, mode=mode)
     assert hit.parent is not None
     assert (hit.parent.text, hit.parent.start_char, hit.parent.end_char) == ("plum\nfig", 11, 19)
 
@@ -72,8 +84,12 @@ def test_parents_and_journal_rows_are_never_hits(retriever: Retriever) -> None:
         ({"source": "nowhere.md"}, set()),
     ],
 )
-def test_filters_on_source_and_metadata(retriever: Retriever, filters: dict[str, str], sources: set[str]) -> None:
-    assert {hit.source for hit in retriever.search("apple", "recursive", limit=10, filters=filters)} == sources
+@pytest.mark.parametrize("mode", MODES)
+def test_filters_on_source_and_metadata(
+    retriever: Retriever, filters: dict[str, str], sources: set[str], mode: str
+) -> None:
+    found = retriever.search("apple", "recursive", limit=10, filters=filters, mode=mode)
+    assert {hit.source for hit in found} == sources
 
 
 def test_json_has_the_fields_that_programs_rely_on(retriever: Retriever) -> None:
@@ -81,6 +97,135 @@ def test_json_has_the_fields_that_programs_rely_on(retriever: Retriever) -> None
     told = hit.as_json()
     assert list(told) == ["score", "text", "source", "start_char", "end_char", "headings", "context", "parent"]
     assert told["parent"] == {"text": "plum\nfig", "start_char": 11, "end_char": 19}
+
+
+def test_words_find_what_meaning_does_not(retriever: Retriever) -> None:
+    found = retriever.search("a chair and a table", "recursive", mode="sparse")
+    assert {hit.text for hit in found} == {"table", "chair"}
+    assert found[0].score == found[1].score > 0
+
+
+def test_hybrid_ranks_what_both_sides_find_first(retriever: Retriever) -> None:
+    found = retriever.search("plum", "recursive", mode="hybrid")
+    assert found[0].text == "plum"
+    # First on both sides: 1 / (1 / weight + k - 1) of each.
+    fusion = Fusion()
+    weights = (fusion.dense_weight, fusion.sparse_weight)
+    assert found[0].score == pytest.approx(sum(1 / (1 / weight + fusion.k - 1) for weight in weights), abs=1e-5)
+
+
+def test_the_weights_of_a_fusion_decide_which_side_leads(client: QdrantClient, corpus: str, stored: Target) -> None:
+    def best(**weights: float) -> str:
+        retriever = Retriever(client, corpus, embedder=Pear(), fusion=Fusion(**weights))  # type: ignore[arg-type]
+        return retriever.search("chair", "recursive", limit=1)[0].text
+
+    assert best(dense_weight=1, sparse_weight=0) == "pear"
+    assert best(dense_weight=0, sparse_weight=1) == "chair"
+
+
+@pytest.mark.parametrize("query", ["the", "xyzzy", "?!"])
+def test_words_that_nothing_holds_find_nothing_and_hybrid_falls_back_on_meaning(
+    retriever: Retriever, query: str
+) -> None:
+    assert retriever.search(query, "recursive", mode="sparse") == []
+    assert retriever.search(query, "recursive", mode="hybrid") != []
+
+
+def test_words_alone_need_no_model(client: QdrantClient, corpus: str, stored: Target) -> None:
+    assert [hit.text for hit in Retriever(client, corpus).search("plum", "recursive", mode="sparse")] == ["plum"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_foreign_point_with_vectors_is_no_hit(
+    client: QdrantClient, retriever: Retriever, stored: Target, mode: str
+) -> None:
+    before = [hit.text for hit in retriever.search("plum", "recursive", limit=10, mode=mode)]
+    (record,) = [
+        point
+        for point in client.scroll(stored.collection, limit=100, with_vectors=True)[0]
+        if (point.payload or {}).get("text") == "plum"
+    ]
+    foreign = models.PointStruct(id=7, vector=record.vector or {}, payload={"page_content": "mine"})
+    client.upsert(stored.collection, [foreign])
+    after = retriever.search("plum", "recursive", limit=10, mode=mode)
+    assert sorted(hit.text for hit in after) == sorted(before)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_budget_is_kept_and_used(retriever: Retriever, mode: str) -> None:
+    for budget, most in ((1, 1), (3, 3), (1000, 100)):
+        found = retriever.search("apple plum table", "recursive", mode=mode, max_tokens=budget, expand=False)
+        assert sum(count_tokens(hit.text) for hit in found) <= budget
+        assert len(found) <= most
+    assert sum(len(hit.text.split()) for hit in found) == {"sparse": 4}.get(mode, 7)
+
+
+def test_a_budget_counts_parents_once(retriever: Retriever) -> None:
+    found = retriever.search("apple pear plum fig", "recursive", max_tokens=1000)
+    parents = [(hit.source, hit.parent.text) for hit in found if hit.parent]
+    assert len(parents) == len({*parents}) == 4
+
+
+def test_a_budget_looks_further_down_until_it_is_spent(client: QdrantClient, corpus: str) -> None:
+    target = open_target(client, corpus, "/docs", recipe())
+    writer = Writer(client, target, LineChunker(), HashEmbedder(), "run")
+    writer.write([document(f"{number}.md", f"pump {number}") for number in range(150)])
+    finish_target(client, target)
+    found = Retriever(client, corpus, embedder=HashEmbedder()).search("pump", "recursive", max_tokens=1000)
+    assert len(found) == 150
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"mode": "fuzzy"}, "mode: 'fuzzy' cannot be used; it must be one of hybrid, dense, sparse"),
+        ({"limit": 0}, "limit: 0 cannot be used"),
+        ({"max_tokens": 0}, "max_tokens: 0 cannot be used"),
+        ({"max_tokens": 1.5}, "max_tokens: 1.5 cannot be used"),
+        ({"limit": True}, "limit: True cannot be used"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_by_name(retriever: Retriever, asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        retriever.search("plum", "recursive", **asked)
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "sparse"])
+def test_a_collection_of_before_there_were_sparse_vectors_says_how_to_get_them(
+    client: QdrantClient, corpus: str, stored: Target, mode: str
+) -> None:
+    metadata = client.get_collection(stored.collection).config.metadata or {}
+    old = {name: value for name, value in metadata["recipe"].items() if name != "sparse"}
+    client.update_collection(stored.collection, metadata={"recipe": {**old, "schema_version": 2}})
+    retriever = Retriever(client, corpus, embedder=HashEmbedder())
+    with pytest.raises(StoreError, match=rf"the search mode {mode} needs; .*--rebuild.* dense"):
+        retriever.search("plum", "recursive", mode=mode)
+    assert retriever.search("plum", "recursive", limit=1, mode="dense")[0].text == "plum"
+
+
+def test_a_server_that_would_leave_the_weights_out_is_told_apart(
+    client: QdrantClient, retriever: Retriever, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "server_version", (1, 16), raising=False)
+    with pytest.raises(StoreError, match=r"hybrid needs Qdrant 1\.17, .* this server has 1\.16; .* dense and sparse"):
+        retriever.search("plum", "recursive")
+    assert [hit.text for hit in retriever.search("plum", "recursive", limit=1, mode="sparse")] == ["plum"]
+
+
+def test_a_question_is_stemmed_as_the_documents_of_each_language_are(client: QdrantClient, corpus: str) -> None:
+    target = open_target(client, corpus, "/docs", recipe())
+    writer = Writer(client, target, LineChunker(), HashEmbedder(), "run")
+    german, thai = document("de.md", "Mitgliedschaften\nFristen"), document("th.md", "ยกเลิกการสมัคร")
+    german.language, thai.language = "de", "th"
+    writer.write([document("en.md", "memberships\nterms"), german, thai])
+    finish_target(client, target)
+    retriever = Retriever(client, corpus, embedder=HashEmbedder())
+    for question, text in [
+        ("Mitgliedschaft", "Mitgliedschaften"),
+        ("membership", "memberships"),
+        ("สมัคร", "ยกเลิกการสมัคร"),
+    ]:
+        assert [hit.text for hit in retriever.search(question, "recursive", mode="sparse")] == [text]
 
 
 def test_enough_parents_are_found_behind_many_chunks_of_one(client: QdrantClient, corpus: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 from qdrant_client import models
 
 from chunkers import Chunked, Document
+from chunkers.models.bm25 import document_vector
 from stores import StoreError, Writer
 from stores.batches import point_bytes
 from stores.journal import DONE, FAILED
@@ -94,9 +95,8 @@ def numbers(dimensions: int) -> list[float]:
     return [float(number) for number in vector / np.linalg.norm(vector)]
 
 
-SPARSE = models.SparseVector(
-    indices=[7 * number**3 for number in range(200)], values=[1.5 / (1 + number) for number in range(200)]
-)
+_WORDS = document_vector(" ".join(f"word{number} " * (1 + number % 5) for number in range(200)), "en")
+SPARSE = models.SparseVector(indices=_WORDS.indices, values=_WORDS.values)
 PLAIN = "Green tea wants cool water. " * 40
 ESCAPED = 'a "quoted" \\ path\n\tand a control \x01 or two \x7f ' * 30
 WORDS = "Grüner Tee, 緑茶は冷たい水, зелёный чай, \U0001f375 " * 20

@@ -8,8 +8,10 @@ import pytest
 from qdrant_client import QdrantClient
 
 from chunkers import Chunked, Document, ModelError
+from chunkers.models.bm25 import document_vector
 from stores import StoreError, Target, Writer, read_journal
 from stores.journal import DONE, FAILED
+from stores.languages import Languages, languages_in
 from tests.doubles import HashEmbedder
 from tests.stores.conftest import LineChunker, document, points, texts
 
@@ -284,3 +286,70 @@ def test_in_a_dry_run_too_one_bad_document_fails_alone(client: QdrantClient, tar
     outcome = writer.rehearse(documents, stop=threading.Event(), progress=lambda done: None)
     assert (outcome.attempted, outcome.chunks, outcome.failed) == (3, 3, [("b.md", "no chunks")])
     assert points(client, target.collection) == {}
+
+
+def test_words_are_stored_beside_each_vector_under_the_name_of_the_model(
+    client: QdrantClient, target: Target, writer: Writer
+) -> None:
+    writer.write([document("a.md", "apples grow\nthe and")])
+    for payload, vector in points(client, target.collection).values():
+        if payload["kind"] == "chunk":
+            assert vector
+            words = document_vector(payload["text"], "en")
+            rounded = [round(value, 5) for value in words.values]
+            assert payload.get("bm25", {}) == dict(zip(words.indices, rounded, strict=True))
+            assert bool(words.indices) == (payload["text"] == "apples grow")
+
+
+def test_a_document_that_changes_its_language_gets_other_words_and_is_not_embedded_again(
+    client: QdrantClient, target: Target, writer: Writer, embedder: HashEmbedder
+) -> None:
+    one = document("a.md", "Mitgliedschaften\nandere")
+    writer.write([one])
+    before = points(client, target.collection)
+    one.language, one.content_hash = "de", "changed"
+    embedder.texts.clear()
+    writer.write([one])
+    assert embedder.texts == []
+    after = points(client, target.collection)
+    assert after.keys() == before.keys()
+    for id_, (payload, vector) in after.items():
+        assert vector == before[id_][1]
+        if payload["kind"] == "chunk":
+            assert payload["metadata"]["language"] == "de"
+            assert {*payload.get("bm25", {})} == {*document_vector(payload["text"], "de").indices}
+    assert not [payload for payload, _ in after.values() if payload.get("text") == "andere" and "bm25" in payload]
+
+
+def test_the_languages_of_documents_are_noted_before_their_words_are_stored(
+    client: QdrantClient, target: Target, writer: Writer
+) -> None:
+    def noted() -> tuple[str, ...]:
+        return languages_in(client.get_collection(target.collection).config.metadata or {})
+
+    english, german = document("a.md", "one"), document("b.md", "zwei")
+    german.language = "de"
+    writer.write([english])
+    assert noted() == ("en",)
+    seen: list[tuple[str, ...]] = []
+    upsert = client.upsert
+
+    def spied(collection: str, points: list[Any], **options: Any) -> Any:
+        if any(point.vector for point in points):
+            seen.append(noted())
+        return upsert(collection, points, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(client, "upsert", spied)
+        writer.write([german])
+    assert seen == [("de", "en")]
+
+
+def test_two_processes_that_note_languages_at_once_lose_none(client: QdrantClient, target: Target) -> None:
+    one, other = Languages(client, target.collection), Languages(client, target.collection)
+    one.note(["en"])
+    other.note(["de", "xx"])
+    one.note(["en", "fr"])
+    metadata = client.get_collection(target.collection).config.metadata or {}
+    assert languages_in(metadata) == ("de", "en", "fr", "xx")
+    assert metadata["corpus"] == target.corpus
