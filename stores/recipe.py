@@ -65,7 +65,8 @@ class Recipe:
 
     def differences(self, asked: Recipe) -> list[str]:
         """What differs between this stored recipe and the one asked for, one phrase each, such as `chunk_size: 512 stored, 256 asked`."""
-        stored_parts, asked_parts = _parts(self), _parts(asked)
+        both = bool(self.sparse and asked.sparse)
+        stored_parts, asked_parts = _parts(self, both), _parts(asked, both)
         return [
             f"{name}: {stored_parts.get(name)} stored, {asked_parts.get(name)} asked"
             for name in sorted(stored_parts.keys() | asked_parts.keys())
@@ -73,7 +74,8 @@ class Recipe:
         ]
 
 
-def _parts(recipe: Recipe) -> dict[str, Any]:
+def _parts(recipe: Recipe, sparse_in_full: bool) -> dict[str, Any]:
     flat = recipe.as_metadata()
-    sparse = {f"sparse {name}": value for name, value in flat.pop("sparse").items()}
-    return {**flat.pop("parameters"), **sparse, **flat}
+    sparse = flat.pop("sparse")
+    named = sparse if sparse_in_full else {"model": sparse.get("model")}
+    return {**flat.pop("parameters"), **{f"sparse {name}": value for name, value in named.items()}, **flat}

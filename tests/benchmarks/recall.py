@@ -6,8 +6,8 @@ which is what an application would read. Once over the five best hits, and once 
 
 python -m tests.benchmarks.recall [FOLDER QUESTIONS]... [--set NAME=VALUE]...
 
-By default over the sample corpus; more question sets in the format of its `questions.jsonl` may follow, each with the folder of its
-documents. Settings such as `embedding_model` or `fusion_k` are those of the command.
+Over the sample corpus, or over any folders of documents, each with its questions in the format of the sample's `questions.jsonl`.
+Settings such as `embedding_model` or `fusion_k` are those of the command.
 """
 
 from __future__ import annotations
@@ -106,6 +106,6 @@ if __name__ == "__main__":
         name, _, value = given[at + 1].partition("=")
         wanted[name] = value
         del given[at : at + 2]
-    places = [(SAMPLE, SAMPLE / "questions.jsonl"), *zip(map(Path, given[::2]), map(Path, given[1::2]), strict=True)]
-    for documents, named in places:
+    places = [*zip(map(Path, given[::2]), map(Path, given[1::2]), strict=True)]
+    for documents, named in places or [(SAMPLE, SAMPLE / "questions.jsonl")]:
         measure(documents, named, wanted, Console())

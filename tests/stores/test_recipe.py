@@ -24,6 +24,7 @@ def test_a_recipe_comes_back_from_metadata() -> None:
         ({"context_model": "gpt"}, ["context_model: None stored, gpt asked"]),
         ({"context_prompt": "2"}, ["context_prompt: None stored, 2 asked"]),
         ({"sparse": {**recipe().sparse, "b": 0.5}}, ["sparse b: 0.75 stored, 0.5 asked"]),
+        ({"sparse": {}}, ["sparse model: bm25 stored, None asked"]),
         ({"schema_version": 99}, ["schema_version: 3 stored, 99 asked"]),
     ],
 )
