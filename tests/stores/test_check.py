@@ -198,7 +198,10 @@ def foreign(client: QdrantClient, name: str) -> None:
 
 
 def wordless(client: QdrantClient, name: str) -> None:
-    client.delete_vectors(name, ["bm25"], [of(client, name, "chunk")[0]])
+    """A chunk loses its words."""
+    (record,) = client.retrieve(name, [of(client, name, "chunk")[0]], with_vectors=True)
+    dense = record.vector[""] if isinstance(record.vector, dict) else record.vector
+    client.upsert(name, [models.PointStruct(id=record.id, vector={"": dense}, payload=record.payload)])  # type: ignore[dict-item]
 
 
 def place(of_kind: str, **values: Any) -> Damage:
