@@ -115,7 +115,8 @@ class Repair:
 
     Attributes:
         rows: of the documents that something is wrong with, as begun and not done, with every id that they may have.
-        delete: points that belong to no document, or must be made anew because their vector is missing.
+        delete: points that belong to no document, or must be made anew because one of their vectors is missing: what is still there
+            would be taken for whole. The model is asked again for those that the cache has not.
         kept: uris of damaged documents that the source does not hold; their points are left as they are.
     """
 

@@ -22,7 +22,7 @@ from stores.lease import lease_id
 from stores.names import alias_name, parse_collection
 from stores.payloads import SPARSE, embedding_text
 
-NO_VECTOR = "it has no vector"
+NO_VECTOR = "it has no dense vector"
 NO_SPARSE_VECTOR = "it has no sparse vector"
 
 # Points read at once: embedded, every page sorts all ids again; from a server, a page passes through the network.
@@ -91,25 +91,43 @@ def read_contents(client: QdrantClient, collection: str) -> Contents:
         if id_ in found.points and payload["kind"] == "parent":
             _note_text(found.points[str(id_)], payload["text"], repeated)
     _check_texts(found, repeated)
-    chunks = kind_filter("chunk")
-    # The unnamed vector has the empty name.
-    bare = models.Filter(must=chunks.must, must_not=[models.HasVectorCondition(has_vector="")])
-    for record in scroll(client, collection, "the points without a vector", bare, False, page):
-        _break(found, record, NO_VECTOR)
     stored = stored_collection(client, collection)
-    if stored and stored.recipe.sparse:
-        bare = models.Filter(must=chunks.must, must_not=[models.HasVectorCondition(has_vector=SPARSE)])
-        for record in scroll(client, collection, "the points without a sparse vector", bare, True, page):
-            if str(record.id) in found.points and _has_words(record.payload or {}):
-                _break(found, record, NO_SPARSE_VECTOR)
+    _check_vectors(client, collection, found, page, sparse=bool(stored and stored.recipe.sparse))
     found.counts = {kind: count_kind(client, collection, kind) for kind in ("document", "chunk", "parent")}
     return found
 
 
-def _break(found: Contents, record: models.Record, told: str) -> None:
-    point = found.points.get(str(record.id))
-    if point:
-        found.points[point.id] = point._replace(broken=told)
+def _check_vectors(client: QdrantClient, collection: str, found: Contents, page: int, *, sparse: bool) -> None:
+    """Marks the chunks that lack a vector.
+
+    Args:
+        client, collection, page: where to look, and how many points at once.
+        found: what was read.
+        sparse: each chunk with words should have a sparse vector, too.
+    """
+    # The unnamed vector has the empty name.
+    dense = models.HasVectorCondition(has_vector="")
+    words = models.HasVectorCondition(has_vector=SPARSE)
+    chunks = kind_filter("chunk").must
+    whole = models.Filter(must=[dense, words]) if sparse else dense
+    # One look at every point finds, mostly, that none lacks any.
+    bare = models.Filter(must=chunks, must_not=[whole])
+    lacking = {
+        str(record.id): record.payload or {}
+        for record in scroll(client, collection, "the points without a vector", bare, True, page)
+    }
+    if not lacking:
+        return
+    wordless = models.Filter(must=chunks, must_not=[dense])
+    no_dense = {str(one.id) for one in scroll(client, collection, "the points without a vector", wordless, False, page)}
+    for id_, payload in lacking.items():
+        point = found.points.get(id_)
+        if point is None or (point.broken and id_ not in no_dense):
+            continue
+        if id_ in no_dense:
+            found.points[id_] = point._replace(broken=NO_VECTOR)
+        elif _has_words(payload):
+            found.points[id_] = point._replace(broken=NO_SPARSE_VECTOR)
 
 
 def _has_words(payload: Mapping[str, Any]) -> bool:

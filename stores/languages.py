@@ -35,14 +35,18 @@ class Languages:
         self._noted: set[str] = set()
 
     def note(self, languages: Iterable[str]) -> None:
-        """Notes those of `languages` that were not noted by this object before.
+        """Notes those of `languages` that are not noted yet.
 
         Raises:
             StoreError: the store did not do it.
         """
-        new = set(languages) - self._noted
+        wanted = set(languages)
+        if wanted <= self._noted:
+            return
+        name = self._collection
+        stored = send(f"read collection {name}", lambda: self._client.get_collection(name)).config.metadata or {}
+        new = wanted.difference(languages_in(stored))
         if new:
             metadata = {_KEY + language: True for language in sorted(new)}
-            what = f"note the languages of {self._collection}"
-            send(what, lambda: self._client.update_collection(self._collection, metadata=metadata))
-            self._noted |= new
+            send(f"note the languages of {name}", lambda: self._client.update_collection(name, metadata=metadata))
+        self._noted |= wanted

@@ -3,6 +3,9 @@
 Hits are taken best first, each if what it adds still fits. One that overlaps a passage of the same document, or follows it without a
 gap, is merged into it: the passage is the slice of the document that both cover, and its tokens are counted anew. A hit with a parent
 stands for that parent's text, which is there once; where only the parent is too large, the hit stands for itself.
+
+While a document is being written again, or after a run that was killed just then, chunks of its old text stand beside those of the new,
+and their offsets count in two texts. Points that were written together have the same stamp, so those of another stamp are never merged.
 """
 
 from __future__ import annotations
@@ -87,8 +90,7 @@ def _merged(passages: list[_Passage], hit: Hit, rank: int, count: Count) -> list
     touching: list[_Passage] = []
     for passage in passages:
         one = passage.hit
-        near = one.start_char <= hit.end_char and hit.start_char <= one.end_char
-        (touching if near and one.parent is None and one.source == hit.source else apart).append(passage)
+        (touching if one.parent is None and _touch(one, hit) else apart).append(passage)
     together = hit
     for passage in touching:
         together = joined(together, passage.hit)
@@ -97,6 +99,15 @@ def _merged(passages: list[_Passage], hit: Hit, rank: int, count: Count) -> list
     tokens = count(together.text)
     together = replace(together, metadata={**together.metadata, "token_count": tokens})
     return [*apart, _Passage(together, min(rank, *(passage.rank for passage in touching)), tokens)]
+
+
+def _touch(one: Hit, other: Hit) -> bool:
+    """Whether two hits are of one writing of one document, and overlap or meet."""
+    if one.source != other.source or one.metadata.get("ingested_at") != other.metadata.get("ingested_at"):
+        return False
+    start, end = max(one.start_char, other.start_char), min(one.end_char, other.end_char)
+    shared = [hit.text[start - hit.start_char : end - hit.start_char] for hit in (one, other)]
+    return start <= end and shared[0] == shared[1]
 
 
 def joined(one: Hit, other: Hit) -> Hit:

@@ -7,7 +7,7 @@ With a budget of tokens, as many of the best hits come as fit into it. It needs 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from qdrant_client import QdrantClient, models
@@ -31,8 +31,11 @@ _OVERFETCH = 4
 LIMIT = 5
 # The first version of the server with weights in its fusion; an older one would leave them out unsaid.
 WEIGHTED_RANKS = (1, 17)
-# Tokens that a chunk has at least, mostly: what a budget is divided by to know how many to fetch at first; doubled until it is spent.
+# How many chunks a budget fetches at first: as many as fit if each has no more tokens than this, and some; doubled until it is spent.
 _SMALL_CHUNK = 32
+_FEWEST = 32
+# Parents read in one request: each may have some kilobytes.
+_PARENTS = 500
 
 Filters = Mapping[str, str | int | bool | Sequence[str | int | bool]]
 
@@ -41,7 +44,7 @@ class Retriever:
     """Searches the collections of one corpus.
 
     Args:
-        client: of the store; see `stores.connect`.
+        client: of the store; see `stores.connect`, whose client knows whether the server is new enough for `hybrid`.
         corpus: the corpus's name.
         endpoint: of collections whose model needs one; from OPENAI_API_KEY and OPENAI_BASE_URL by default.
         embedder: for the query, instead of the model that the metadata names.
@@ -75,7 +78,7 @@ class Retriever:
         mode: str = HYBRID,
         max_tokens: int | None = None,
     ) -> list[Hit]:
-        """The best passages, best first, no two with the same parent.
+        """The best passages, best first, no two with the same parent unless that is too large for `max_tokens`.
 
         Args:
             query: what to look for.
@@ -151,13 +154,16 @@ class Retriever:
         expand: bool,
     ) -> list[Hit]:
         """The best hits that fit into a budget."""
-        wanted = max(_SMALL_CHUNK, max_tokens // _SMALL_CHUNK)
+        wanted = max(_FEWEST, max_tokens // _SMALL_CHUNK)
+        parents: dict[str, ParentText] = {}
         while True:
             points = fetch(wanted)
             chunks = [point for point in points if _is_chunk(point)]
-            parents = self._parents(collection, chunks) if expand else {}
+            if expand:
+                parents |= self._parents(collection, chunks, known=parents)
             packed = pack([Hit.from_point(point, parents) for point in chunks], max_tokens, count_tokens, limit)
-            if packed.full or len(points) < wanted:
+            # Where nothing at all fits yet, a smaller chunk may be further down.
+            if (packed.full and packed.hits) or len(points) < wanted:
                 return packed.hits
             wanted *= 2
 
@@ -195,21 +201,25 @@ class Retriever:
         stored = f"stored are {', '.join(corpora)}" if corpora else "nothing is stored"
         return f"there is no corpus {self.corpus!r} ({stored}); `quarry ingest SOURCE --corpus {self.corpus}` makes it"
 
-    def _parents(self, collection: str, points: Iterable[models.ScoredPoint]) -> dict[str, ParentText]:
+    def _parents(
+        self, collection: str, points: Iterable[models.ScoredPoint], known: Collection[str] = ()
+    ) -> dict[str, ParentText]:
+        """The parents of chunks by id, but for those that are `known`."""
         named = (
             str(point.payload["parent_id"]) for point in points if point.payload and point.payload.get("parent_id")
         )
-        ids = list(dict.fromkeys(named))
-        if not ids:
-            return {}
-        records = send(
-            f"read parents of {collection}", lambda: self._client.retrieve(collection, ids=ids, with_payload=True)
-        )
+        ids = [id_ for id_ in dict.fromkeys(named) if id_ not in known]
         found = {}
-        for record in records:
-            payload = record.payload or {}
-            place = payload.get("metadata") or {}
-            found[str(record.id)] = ParentText(payload["text"], place["start_char"], place["end_char"])
+        for begin in range(0, len(ids), _PARENTS):
+            part = ids[begin : begin + _PARENTS]
+            records = send(
+                f"read parents of {collection}",
+                lambda part=part: self._client.retrieve(collection, ids=part, with_payload=True),  # type: ignore[misc]
+            )
+            for record in records:
+                payload = record.payload or {}
+                place = payload.get("metadata") or {}
+                found[str(record.id)] = ParentText(payload["text"], place["start_char"], place["end_char"])
         return found
 
 

@@ -23,7 +23,8 @@ MODES = (HYBRID, DENSE, SPARSE_ONLY)
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """How `hybrid` fuses. The defaults are those that found most on the questions of `tests.benchmarks.recall`.
+    """How `hybrid` fuses. The defaults are those that found most with the built-in embedding (`tests.benchmarks.recall`): on the plateau of
+    the sample corpus's questions and those of three of Chroma's corpora, at chunks of 512 and of 200 tokens, with the most dense weight.
 
     Attributes:
         dense_weight, sparse_weight: of each side, from 0 up; not both 0. A chunk at rank r, from 1, gets 1 / (r / weight + k - 1).

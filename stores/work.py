@@ -159,13 +159,24 @@ def prepare(
     for document in documents:
         own = wanted[document.id]
         todo = changes(rows[document.id].ids if document.id in rows else (), own.chunks, own.parents, stored)
-        # Of chunks that are written anew for their words' sake only, the dense vector is there.
-        same = [id_ for id_ in todo.embed if same_embedding(stored.get(id_), own.chunks[id_])]
-        found = {id_: payloads.dense_vector(record.vector) for id_, record in points.records(same).items()}
-        own.dense.update({id_: dense for id_, dense in found.items() if dense})
         row, old = rows.get(document.id), olds.get(document.id)
         works.append(Work(document.id, document.content_hash, row, old, own, todo))
+    _keep_dense(works, stored, points)
     return works
+
+
+def _keep_dense(works: Sequence[Work], stored: Payloads, points: Points) -> None:
+    """Takes along the dense vectors of chunks that are written anew for their words' sake only."""
+    of_chunk = {
+        id_: work.wanted
+        for work in works
+        for id_ in work.changes.embed
+        if same_embedding(stored.get(id_), work.wanted.chunks[id_])
+    }
+    for id_, record in points.records([*of_chunk]).items():
+        dense = payloads.dense_vector(record.vector)
+        if dense:
+            of_chunk[id_].dense[id_] = dense
 
 
 def _wanted(chunked: Chunked, strategy: str, stamp: str) -> Wanted:
@@ -180,8 +191,21 @@ def _wanted(chunked: Chunked, strategy: str, stamp: str) -> Wanted:
 
 
 def vectors_of(works: Sequence[Work], embedder: Embedder) -> dict[str, dict[str, Any]]:
-    """Vectors by name of the chunks that are to be written, by id: dense ones that they have already, and for the rest the model's;
-    sparse ones of their words.
+    """Vectors by name of the chunks that are to be written, by id.
+
+    Raises:
+        StoreError, ModelError: as `dense_vectors`.
+    """
+    dense = dense_vectors(works, embedder)
+    todo = {id_: work.wanted for work in works for id_ in work.changes.embed}
+    return {
+        id_: payloads.vectors(dense[id_], document_vector(wanted.texts[id_], wanted.language))
+        for id_, wanted in todo.items()
+    }
+
+
+def dense_vectors(works: Sequence[Work], embedder: Embedder) -> dict[str, list[float]]:
+    """Dense vectors of the chunks that are to be written, by id: those that they have already, and for the rest the model's.
 
     Raises:
         StoreError: the model gave something else than was asked for.
@@ -192,10 +216,7 @@ def vectors_of(works: Sequence[Work], embedder: Embedder) -> dict[str, dict[str,
     texts = {id_: wanted.texts[id_] for id_, wanted in todo.items() if id_ not in dense}
     vectors = _embedded([*texts.values()], embedder)
     dense.update((id_, vector.tolist()) for id_, vector in zip(texts, vectors, strict=True))
-    return {
-        id_: payloads.vectors(dense[id_], document_vector(wanted.texts[id_], wanted.language))
-        for id_, wanted in todo.items()
-    }
+    return dense
 
 
 def _embedded(texts: list[str], embedder: Embedder) -> Vectors:

@@ -27,7 +27,7 @@ from stores.journal import DONE, WRITING, DocumentState, JournalRow
 from stores.journal_io import read_rows
 from stores.languages import Languages
 from stores.points import Points
-from stores.work import Outcome, Work, counts, prepare, vectors_of
+from stores.work import Outcome, Work, counts, dense_vectors, prepare, vectors_of
 
 # Documents and characters of a sub-batch: what is chunked and embedded together, and done again one by one if it fails.
 DOCUMENTS = 32
@@ -144,7 +144,7 @@ class Writer:
             rows = self._rows([*(document.id for document in documents), *moves.values()])
             olds = {doc_id: rows[old] for doc_id, old in moves.items() if old in rows}
             works = prepare(documents, rows, olds, chunker=self._chunker, points=self._points)
-            vectors_of(works, self._embedder)
+            dense_vectors(works, self._embedder)
         except Exception as error:
             if getattr(error, "fatal", False):
                 raise

@@ -78,5 +78,5 @@ def test_all_rows_were_found() -> None:
 def test_the_dimensions_are_those_of_the_models(dimensions: int) -> None:
     from chunkers.models.wordllama_embedder import DIMENSIONS
 
-    assert f"({dimensions * 4:,} + 232)" in TEXT
+    assert f"({dimensions * 4:,} + 232 + 900)" in TEXT
     assert DIMENSIONS == 256

@@ -18,6 +18,7 @@ from flows.loading import load_document
 from flows.sources import Entry
 from stores import Retriever, StoreError, connect
 from stores.client import StoreClient
+from stores.search_modes import MODES
 from stores.transport import send
 from tests.doubles import HashEmbedder
 from tests.flows.conftest import ingest, quarry, told
@@ -275,11 +276,12 @@ def test_all_that_a_user_does_works_where_filters_need_indexes(source: Path, str
     assert told("drop", "docs__recursive__2") == {"dropped": ["docs__recursive__2"]}
 
 
-def test_readers_filter_by_source_where_filters_need_indexes(source: Path, strict: QdrantServer) -> None:
+@pytest.mark.parametrize("mode", MODES)
+def test_readers_filter_by_source_where_filters_need_indexes(source: Path, strict: QdrantServer, mode: str) -> None:
     ingest(source, "recursive")
     with connect() as client:
         retriever = Retriever(client, "docs")
-        hits = retriever.search("pump", "recursive", filters={"source": "guide.md"})
+        hits = retriever.search("pump", "recursive", filters={"source": "guide.md"}, mode=mode)
         assert {hit.source for hit in hits} == {"guide.md"}
         with pytest.raises(StoreError, match=r"Index required but not found for .*metadata\.tags"):
-            retriever.search("pump", "recursive", filters={"tags": "drink"})
+            retriever.search("pump", "recursive", filters={"tags": "drink"}, mode=mode)

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 import chunkers
 from chunkers import strategies
 from flows.settings import Settings, SettingsError
+from stores import Fusion
 
 
 @pytest.fixture(autouse=True)
@@ -188,3 +189,7 @@ def test_a_key_cannot_be_given_on_the_command_line() -> None:
     (line,) = faults({"openai_api_key": "sk-secret"})
     assert "OPENAI_API_KEY" in line
     assert "secret" not in line
+
+
+def test_the_settings_fuse_as_the_library_does() -> None:
+    assert Settings.load().fusion() == Fusion()

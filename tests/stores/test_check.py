@@ -289,3 +289,19 @@ def test_a_damage_is_found_and_a_repair_leaves_the_points_of_a_clean_run(
     again.write([one for one in documents if again.journal[one.id].status != DONE])
     assert compare(read_contents(client, target.collection)) == []
     assert points(client, target.collection) == clean
+
+
+def test_chunks_of_before_there_were_sparse_vectors_lack_nothing(client: QdrantClient, target: Target) -> None:
+    Writer(client, target, LineChunker(), HashEmbedder(), "run").write([document("a.md", "apples grow")])
+    wordless(client, target.collection)
+    assert [one.kind for one in compare(read_contents(client, target.collection))] == ["unreadable"]
+    metadata = client.get_collection(target.collection).config.metadata or {}
+    client.update_collection(target.collection, metadata={"recipe": {**metadata["recipe"], "sparse": {}}})
+    assert compare(read_contents(client, target.collection)) == []
+
+
+def test_a_chunk_that_lacks_both_vectors_is_told_of_once(client: QdrantClient, target: Target) -> None:
+    Writer(client, target, LineChunker(), HashEmbedder(), "run").write([document("a.md", "apples grow")])
+    bare(client, target.collection)
+    (finding,) = compare(read_contents(client, target.collection))
+    assert NO_VECTOR in finding.detail

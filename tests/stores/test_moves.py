@@ -7,6 +7,7 @@ from qdrant_client import QdrantClient, models
 
 from chunkers import Document
 from chunkers.ids import chunk_id, document_id, parent_id
+from chunkers.models.bm25 import document_vector
 from stores import Target, Writer, read_states
 from stores.journal import DONE, JournalRow
 from stores.moves import relocate
@@ -38,6 +39,19 @@ def test_a_moved_document_keeps_its_vectors_and_gets_the_ids_of_its_new_place(
     assert (outcome.attempted, outcome.moved, outcome.chunks, outcome.deleted) == (1, 1, 4, 6)
     assert points(client, target.collection) == clean
     assert [state.uri for state in moving.journal.values()] == ["new/b.md"]
+
+
+def test_a_moved_document_is_in_the_language_that_it_is_found_to_be_in_now(
+    client: QdrantClient, target: Target, embedder: HashEmbedder
+) -> None:
+    writer_of(client, target, embedder).write([document("a.md", "Mitgliedschaften")])
+    embedder.texts.clear()
+    moved = document("b.md", "Mitgliedschaften")
+    moved.language = "de"
+    writer_of(client, target, embedder, ("a.md", "b.md")).write([moved])
+    (chunk,) = [payload for payload, _ in points(client, target.collection).values() if payload["kind"] == "chunk"]
+    assert (embedder.texts, chunk["metadata"]["language"]) == ([], "de")
+    assert [*chunk["bm25"]] == document_vector("Mitgliedschaften", "de").indices
 
 
 def test_a_file_of_another_kind_is_chunked_anew_and_its_old_place_goes(

@@ -59,6 +59,14 @@ def test_overlapping_places_of_two_documents_stay_apart() -> None:
     assert spans(found) == [("a.md", 0, 10), ("b.md", 5, 15)]
 
 
+def test_places_in_two_writings_of_a_document_stay_apart() -> None:
+    one, other = hit(0, 10), hit(5, 15)
+    other.metadata["ingested_at"] = "later"
+    assert spans(pack([one, other], 100, len).hits) == [("a.md", 0, 10), ("a.md", 5, 15)]
+    other = hit(5, 15, text=TEXT.upper())
+    assert spans(pack([one, other], 100, len).hits) == [("a.md", 0, 10), ("a.md", 5, 15)]
+
+
 def test_a_merged_passage_tells_its_own_place_and_tokens_and_the_better_score() -> None:
     (one,) = pack([hit(5, 15), hit(0, 10)], 100, len).hits
     assert (one.score, one.headings) == (hit(0, 10).score, ["h0"])

@@ -85,8 +85,8 @@ def test_an_old_server_is_refused_with_the_version_that_is_needed(version: str) 
 
 @pytest.mark.parametrize("version", ["1.16.0", "1.19.2", "2.0.0-dev"])
 def test_a_new_enough_server_is_taken(version: str) -> None:
-    with server(200, {"title": "qdrant", "version": version}) as url:
-        connect(url=url).close()
+    with server(200, {"title": "qdrant", "version": version}) as url, connect(url=url) as client:
+        assert client.server_version == tuple(map(int, version.split(".")[:2]))
 
 
 @pytest.mark.parametrize("answer", [(401, b"no key"), (200, b"<html>a site</html>"), (404, b"nothing here")])

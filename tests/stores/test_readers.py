@@ -109,7 +109,7 @@ def test_langchain_reads_text_metadata_and_ranking(stored: QdrantClient, mode: s
 
 
 @pytest.mark.parametrize("mode", ["default", "hybrid"])
-def test_llamaindex_reads_text_metadata_and_ranking(stored: QdrantClient, mode: str) -> None:
+def test_llamaindex_reads_text_and_metadata(stored: QdrantClient, mode: str) -> None:
     core = pytest.importorskip("llama_index.core")
     base = pytest.importorskip("llama_index.core.embeddings")
     qdrant = pytest.importorskip("llama_index.vector_stores.qdrant")
@@ -135,6 +135,8 @@ def test_llamaindex_reads_text_metadata_and_ranking(stored: QdrantClient, mode: 
     index = core.VectorStoreIndex.from_vector_store(store, embed_model=Builtin())
     nodes = index.as_retriever(similarity_top_k=3, sparse_top_k=10, vector_store_query_mode=mode).retrieve(QUESTION)
     assert ANSWER in nodes[0].text
+    if mode == "default":
+        assert [node.text for node in nodes] == our_order(stored, "dense")[:3]
     assert nodes[0].metadata["metadata"]["source"] == "product/subscription-faq.md"
 
 

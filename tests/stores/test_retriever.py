@@ -11,7 +11,9 @@ from qdrant_client import QdrantClient, models
 from chunkers import Chunked, Document, SettingError
 from chunkers.encoding import count_tokens
 from chunkers.models.base import Vectors
+from chunkers.models.bm25 import document_vector, query_vector
 from stores import Fusion, Hit, Retriever, StoreError, Target, Writer, finish_target, open_target
+from stores.journal_io import read_states
 from stores.search_modes import MODES
 from tests.doubles import HashEmbedder
 from tests.stores.conftest import LineChunker, document, recipe
@@ -149,6 +151,7 @@ def test_a_foreign_point_with_vectors_is_no_hit(
     client.upsert(stored.collection, [foreign])
     after = retriever.search("plum", "recursive", limit=10, mode=mode)
     assert sorted(hit.text for hit in after) == sorted(before)
+    assert retriever.search("plum", "recursive", max_tokens=100, mode=mode) != []
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -166,13 +169,65 @@ def test_a_budget_counts_parents_once(retriever: Retriever) -> None:
     assert len(parents) == len({*parents}) == 4
 
 
-def test_a_budget_looks_further_down_until_it_is_spent(client: QdrantClient, corpus: str) -> None:
+def test_a_budget_looks_further_down_until_it_is_spent(
+    client: QdrantClient, corpus: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     target = open_target(client, corpus, "/docs", recipe())
     writer = Writer(client, target, LineChunker(), HashEmbedder(), "run")
     writer.write([document(f"{number}.md", f"pump {number}") for number in range(150)])
     finish_target(client, target)
-    found = Retriever(client, corpus, embedder=HashEmbedder()).search("pump", "recursive", max_tokens=1000)
-    assert len(found) == 150
+    retriever = Retriever(client, corpus, embedder=HashEmbedder())
+    asked: list[int] = []
+    query_points = client.query_points
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        asked.append(options["limit"])
+        return query_points(*arguments, **options)
+
+    monkeypatch.setattr(client, "query_points", counted)
+    assert len(retriever.search("pump", "recursive", max_tokens=1000)) == 150
+    assert asked == [32, 64, 128, 256]
+    asked.clear()
+    assert sum(count_tokens(hit.text) for hit in retriever.search("pump", "recursive", max_tokens=20)) == 20
+    assert asked == [32]
+
+
+def test_a_small_budget_looks_further_down_for_something_that_fits(client: QdrantClient, corpus: str) -> None:
+    target = open_target(client, corpus, "/docs", recipe())
+    writer = Writer(client, target, LineChunker(), HashEmbedder(), "run")
+    writer.write([document(f"{number}.md", "pump " * 20 + str(number)) for number in range(40)])
+    writer.write([document("small.md", "a pump " + "and so on " * 5)])
+    finish_target(client, target)
+    retriever = Retriever(client, corpus, embedder=HashEmbedder())
+    (hit,) = retriever.search("pump", "recursive", mode="sparse", max_tokens=18)
+    assert hit.source == "small.md"
+
+
+@pytest.mark.parametrize("before", ["overwrite_payloads", "delete"])
+def test_chunks_of_a_text_and_of_its_edit_are_never_merged(
+    client: QdrantClient, corpus: str, monkeypatch: pytest.MonkeyPatch, before: str
+) -> None:
+    target = open_target(client, corpus, "/docs", recipe())
+    old, new = "pump alpha one\npump beta two\npump gamma", "pump beta two and more\npump alpha one\npump delta"
+
+    class Killed(BaseException): ...
+
+    def killed(self: Any, ids: list[str]) -> None:
+        if ids:
+            raise Killed
+
+    Writer(client, target, LineChunker(), HashEmbedder(), "run").write([document("a.md", old)])
+    finish_target(client, target)
+    journal = read_states(client, target.collection)
+    writer = Writer(client, target, LineChunker(), HashEmbedder(), "next", journal)
+    with monkeypatch.context() as patch:
+        patch.setattr(f"stores.points.Points.{before}", killed)
+        with pytest.raises(Killed):
+            writer.write([document("a.md", new)])
+    found = Retriever(client, corpus, embedder=HashEmbedder()).search("pump", "recursive", max_tokens=100)
+    assert len(found) > 3
+    for hit in found:
+        assert hit.text in (old[hit.start_char : hit.end_char], new[hit.start_char : hit.end_char])
 
 
 @pytest.mark.parametrize(
@@ -215,13 +270,14 @@ def test_a_server_that_would_leave_the_weights_out_is_told_apart(
 def test_a_question_is_stemmed_as_the_documents_of_each_language_are(client: QdrantClient, corpus: str) -> None:
     target = open_target(client, corpus, "/docs", recipe())
     writer = Writer(client, target, LineChunker(), HashEmbedder(), "run")
-    german, thai = document("de.md", "Mitgliedschaften\nFristen"), document("th.md", "ยกเลิกการสมัคร")
+    german, thai = document("de.md", "Kündigungen\nFristen"), document("th.md", "ยกเลิกการสมัคร")
     german.language, thai.language = "de", "th"
     writer.write([document("en.md", "memberships\nterms"), german, thai])
     finish_target(client, target)
     retriever = Retriever(client, corpus, embedder=HashEmbedder())
+    assert not {*query_vector("kündigst").indices} & {*document_vector("Kündigungen", "de").indices}
     for question, text in [
-        ("Mitgliedschaft", "Mitgliedschaften"),
+        ("kündigst", "Kündigungen"),
         ("membership", "memberships"),
         ("สมัคร", "ยกเลิกการสมัคร"),
     ]:
