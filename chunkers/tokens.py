@@ -74,6 +74,29 @@ def _sync_positions(text: str) -> NDArray[np.int32]:
     return (np.flatnonzero(ends) + 1).astype(np.int32)
 
 
+# How far from where two texts meet a sync position is looked for.
+_NEAR = 500
+
+
+def count_joined(left: str, left_tokens: int, right: str, right_tokens: int, overlap: int = 0) -> int:
+    """How many tokens `left + right[overlap:]` has, exactly, without encoding more than some characters where the two meet.
+
+    Args:
+        left, right: texts.
+        left_tokens, right_tokens: how many tokens each has.
+        overlap: characters at the end of `left` that `right` begins with.
+    """
+    begin = max(len(left) - _NEAR, 0)
+    ends = _sync_positions(left[begin:]) + begin
+    first = max(overlap - 1, 0)
+    starts = _sync_positions(right[first : first + _NEAR]) + first
+    cut = int(ends[-1]) if len(ends) else 0
+    rest = int(starts[0]) if len(starts) else len(right)
+    before = left_tokens - encoding.count_tokens(left[cut:]) if cut else 0
+    after = right_tokens - encoding.count_tokens(right[:rest]) if rest < len(right) else 0
+    return before + encoding.count_tokens(left[cut:] + right[overlap:rest]) + after
+
+
 class EncodedText:
     """The tokens of a text, encoded in the encoding thread from now on, so that they are there when they are needed.
 

@@ -188,7 +188,7 @@ def search(
     if as_json:
         _print_json({"hits": [hit.as_json() for hit in found]})
     else:
-        hits(Console(), found)
+        hits(Console(), found, max_tokens)
 
 
 @app.command()

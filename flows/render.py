@@ -151,10 +151,10 @@ def _rows(
         console.print(f"[{style}]{label}:[/{style}] and {len(by_reason) - LISTED} other reasons (--json lists all)")
 
 
-def hits(console: Console, found: Sequence[Hit]) -> None:
+def hits(console: Console, found: Sequence[Hit], max_tokens: int | None = None) -> None:
     """Each hit with its score, where it stands, its text and, if it has one, the parent around it."""
     if not found:
-        console.print("Nothing found.")
+        console.print(f"Nothing found that fits into {max_tokens} tokens." if max_tokens else "Nothing found.")
     for rank, hit in enumerate(found, start=1):
         place = " > ".join(hit.headings)
         console.print(

@@ -20,14 +20,16 @@ def choose_targets(
         StoreError: the corpus is stored under another root.
     """
     refused: dict[str, Sequence[str]] = {}
+    outdated = False
     targets = {}
     for name, own in tools.items():
         try:
             targets[name] = choose_target(inventory, corpus, root, own.recipe, rebuild=rebuild)
         except SettingsChanged as changed:
             refused |= changed.differences
+            outdated |= changed.outdated
     if refused:
-        raise SettingsChanged(refused)
+        raise SettingsChanged(refused, outdated=outdated)
     return targets
 
 

@@ -29,14 +29,22 @@ class SettingsChanged(StoreError):
 
     Args:
         differences: what differs, by alias, one phrase each, such as `chunk_size: 512 stored, 256 asked`.
+        outdated: an older version of this program made them, so that no settings can be asked for that are the stored ones.
     """
 
-    def __init__(self, differences: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, differences: Mapping[str, Sequence[str]], *, outdated: bool = False) -> None:
+        self.outdated = outdated
         self.differences = dict(differences)
         aliases: dict[str, list[str]] = {}
         for alias, phrases in differences.items():
             aliases.setdefault(", ".join(phrases), []).append(alias)
         told = "; ".join(f"{what} (in {', '.join(names)})" for what, names in aliases.items())
+        if outdated:
+            super().__init__(
+                f"stored collections were made by another version of quarry: {told}. Use --rebuild to build new collections beside the "
+                "live ones; what is in the cache is not embedded again"
+            )
+            return
         super().__init__(
             f"stored collections were made with other settings: {told}. Ask for the stored settings again (by variable or "
             "--set, and with --strategy where they are not the same for all), or use --rebuild to build new collections beside the "

@@ -206,7 +206,8 @@ def choose_target(inventory: Inventory, corpus: str, root: str, recipe: Recipe, 
     fingerprint = recipe.fingerprint()
     if live and not rebuild:
         if live.recipe.fingerprint() != fingerprint:
-            raise SettingsChanged({alias: live.recipe.differences(recipe)})
+            outdated = live.recipe.schema_version != recipe.schema_version
+            raise SettingsChanged({alias: live.recipe.differences(recipe)}, outdated=outdated)
         return Target(corpus, recipe, live.name, alias, live=True, exists=True)
     # A build newer than the live one was never finished, or was left by a rollback; an older one is kept for a way back and is not touched.
     for found in reversed(inventory.builds(corpus, recipe.strategy)):

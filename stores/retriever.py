@@ -8,6 +8,7 @@ With a budget of tokens, as many of the best hits come as fit into it. It needs 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from itertools import count
 from typing import Any
 
 from qdrant_client import QdrantClient, models
@@ -16,6 +17,7 @@ from chunkers import SettingError
 from chunkers.encoding import count_tokens
 from chunkers.models import Embedder, Endpoint, endpoint_from_environment, open_embedder
 from chunkers.models.bm25 import query_vector
+from chunkers.tokens import count_joined
 from stores.errors import StoreError
 from stores.hits import Hit, ParentText
 from stores.inventory import StoredCollection, alias_targets, stored_collection
@@ -31,9 +33,13 @@ _OVERFETCH = 4
 LIMIT = 5
 # The first version of the server with weights in its fusion; an older one would leave them out unsaid.
 WEIGHTED_RANKS = (1, 17)
-# How many chunks a budget fetches at first: as many as fit if each has no more tokens than this, and some; doubled until it is spent.
-_SMALL_CHUNK = 32
+# How many chunks a budget fetches at first: as many as fit if each has no more tokens than this, and some.
+_SMALL_CHUNK = 128
 _FEWEST = 32
+# It is spent when so much of it is. Until then four times as many are fetched; where what is found does not fit, three times at most.
+_SPENT = 0.9
+_FURTHER = 4
+_ROUNDS = 3
 # Parents read in one request: each may have some kilobytes.
 _PARENTS = 500
 
@@ -156,16 +162,18 @@ class Retriever:
         """The best hits that fit into a budget."""
         wanted = max(_FEWEST, max_tokens // _SMALL_CHUNK)
         parents: dict[str, ParentText] = {}
-        while True:
+        for number in count(1):
             points = fetch(wanted)
             chunks = [point for point in points if _is_chunk(point)]
             if expand:
                 parents |= self._parents(collection, chunks, known=parents)
-            packed = pack([Hit.from_point(point, parents) for point in chunks], max_tokens, count_tokens, limit)
-            # Where nothing at all fits yet, a smaller chunk may be further down.
-            if (packed.full and packed.hits) or len(points) < wanted:
-                return packed.hits
-            wanted *= 2
+            packed = pack([Hit.from_point(point, parents) for point in chunks], max_tokens, Tokens(), limit)
+            spent = packed.tokens >= _SPENT * max_tokens or len(packed.hits) == limit
+            given_up = packed.full and packed.hits and number >= _ROUNDS
+            if spent or given_up or len(points) < wanted:
+                break
+            wanted *= _FURTHER
+        return packed.hits
 
     def _live(self, strategy: str) -> StoredCollection:
         aliases = alias_targets(self._client)
@@ -221,6 +229,13 @@ class Retriever:
                 place = payload.get("metadata") or {}
                 found[str(record.id)] = ParentText(payload["text"], place["start_char"], place["end_char"])
         return found
+
+
+class Tokens:
+    """Counts tokens of cl100k_base."""
+
+    count = staticmethod(count_tokens)
+    joined = staticmethod(count_joined)
 
 
 def _best_by_parent(fetch: Callable[[int], list[models.ScoredPoint]], limit: int) -> list[models.ScoredPoint]:

@@ -25,6 +25,8 @@ NAME = "bm25"
 K = 1.2
 B = 0.75
 AVERAGE_LENGTH = 256.0
+# Stop words of one language that a question holds, beyond those of any other, before it is taken to be asked in it.
+_SURE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +61,29 @@ def document_vector(text: str, language: str) -> SparseVector:
 def query_vector(text: str, languages: Iterable[str] = ("en",)) -> SparseVector:
     """The vector of a question: 1 for each term.
 
-    A word is stemmed as each of the corpus's languages would, since it may stand in a document of any of them. What counts as a stop
-    word is for the languages to say in which the question seems to be asked, so that "die" is one for a German only.
+    A word is stemmed as each of the corpus's languages would, since it may stand in a document of any of them, and left out where it is
+    a stop word of that language. It is left out of all if the question is surely asked in a language of which it is a stop word.
 
     Args:
         text: the question.
         languages: of the documents, ISO 639-1 codes; of FastEmbed's default, English.
     """
     seen = {language: words.words(text, language) for language in dict.fromkeys(languages)}
-    counts = {language: sum(word in words.stop_words(language) for word in found) for language, found in seen.items()}
-    asked_in = [language for language, count in counts.items() if count == max(counts.values())]
-    stops = frozenset[str]().union(*map(words.stop_words, asked_in))
+    asked_in = _asked_in(seen)
+    stops = words.stop_words(asked_in) if asked_in else frozenset[str]()
     # Of a question that is nothing but stop words of one language, those that another one has no such use for are better than nothing.
     terms = _distinct(seen, stops) or _distinct(seen, frozenset())
     return SparseVector([*terms], [1.0] * len(terms))
+
+
+def _asked_in(seen: Mapping[str, Iterable[str]]) -> str | None:
+    """The language that a question is surely asked in, by the stop words among its words: two more than of any other language, since one
+    may be a word that matters, as "care" is a stop word of Romanian. None where it is not clear."""
+    counts = Counter(
+        {language: sum(word in words.stop_words(language) for word in own) for language, own in seen.items()}
+    )
+    (best, most), (_, next_most) = (*counts.most_common(2), ("", 0), ("", 0))[:2]
+    return best if most - next_most >= _SURE else None
 
 
 def _distinct(seen: Mapping[str, Iterable[str]], stops: frozenset[str]) -> dict[int, None]:

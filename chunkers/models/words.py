@@ -72,7 +72,7 @@ _CLUSTER = regex.compile(r"\X")
 
 
 def words(text: str, language: str) -> list[str]:
-    """The words of `text` in order, in lower case, stop words included.
+    """The words of `text` in order, in lower case, stop words included, and without those of more than 40 characters.
 
     Args:
         text: any text.
@@ -87,17 +87,19 @@ def words(text: str, language: str) -> list[str]:
         found = (_MARKED_WORD if _MARK.search(text) else _WORD).findall(text)
         if _UNSPACED.search(text):
             found = [part for word in found for part in ([word] if word.isascii() else _parted(word))]
-    return [part for word in found for part in _names(word)] if "_" in text else found
+    if "_" in text:
+        found = [part for word in found for part in _names(word)]
+    return [word for word in found if len(word) <= LONGEST]
 
 
 def stem(word: str, language: str) -> str | None:
-    """The stem of a word in lower case; None for a stop word, and for one that is too long.
+    """The stem of a word in lower case; None for a stop word.
 
     Args:
         word: as `words` gives it.
         language: ISO 639-1 code; of a language without a stemmer words stay as they are.
     """
-    if len(word) > LONGEST or word in stop_words(language):
+    if word in stop_words(language):
         return None
     stemmer = _stemmer(language)
     return (stemmer.stem_word(word) or None) if stemmer and not _UNSPACED.match(word) else word
@@ -107,7 +109,7 @@ def stem(word: str, language: str) -> str | None:
 def stop_words(language: str) -> frozenset[str]:
     """The stop words of a language; none of one that there is no list of."""
     name = SNOWBALL.get(language) or _ONLY_STOP_WORDS.get(language)
-    return frozenset(load_stop_words("nltk", name)) if name else frozenset()
+    return frozenset(word.strip() for word in load_stop_words("nltk", name)) if name else frozenset()
 
 
 @lru_cache(maxsize=64)
@@ -119,7 +121,8 @@ def _stemmer(language: str) -> SnowballStemmer | None:
 def _lower(text: str, language: str) -> str:
     if language in ("tr", "az"):
         text = text.replace("I", "ı").replace("İ", "i")
-    return text.lower()
+    # The one letter that Unicode makes two of: no other language writes a dot above a small i.
+    return text.lower().replace("i\u0307", "i")
 
 
 def _narrowed(run: re.Match[str]) -> str:

@@ -13,12 +13,27 @@ from numpy.typing import NDArray
 from chunkers import encoding as encoding_module
 from chunkers import tokens
 from chunkers.encoding import count_tokens, encode, encoding
-from chunkers.tokens import LONGEST_TOKEN, EncodedText, TokenIndex
+from chunkers.tokens import LONGEST_TOKEN, EncodedText, TokenIndex, count_joined
 from tests.chunkers.texts import SCRIPTS
 
 
 def fresh(text: str) -> int:
     return len(encoding().encode(text, disallowed_special=()))
+
+
+@pytest.mark.parametrize("script", [*SCRIPTS, "mixed", "spaces"])
+def test_the_count_of_two_joined_spans_is_that_of_a_fresh_encoding(script: str) -> None:
+    mixed = "".join(SCRIPTS.values())
+    text = {"mixed": mixed, "spaces": "word" + " " * 700 + "1\n" * 400}.get(script) or SCRIPTS[script] * 20
+    chance = random.Random(script)
+    for _ in range(300):
+        start, second, first, end = sorted(chance.choices(range(len(text)), k=4))
+        left, right = text[start : first + 1], text[second:end]
+        overlap = first + 1 - second
+        if len(right) < overlap:
+            continue
+        found = count_joined(left, count_tokens(left), right, count_tokens(right), overlap)
+        assert found == count_tokens(text[start:end])
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

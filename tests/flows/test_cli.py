@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 from chunkers import STRATEGIES
 from chunkers.encoding import count_tokens
 from flows.cli import app
+from stores import connect
 from tests.flows.conftest import ingest
 
 
@@ -136,6 +137,19 @@ def test_changed_settings_end_with_status_2(source: Path) -> None:
     assert "--rebuild" in result.stderr
 
 
+def test_collections_of_an_older_version_want_a_rebuild_and_no_settings(source: Path) -> None:
+    ingest(source, "recursive")
+    with connect() as client:
+        recipe = (client.get_collection("docs__recursive").config.metadata or {})["recipe"]
+        old = {name: value for name, value in recipe.items() if name != "sparse"} | {"schema_version": 2}
+        client.update_collection("docs__recursive__1", metadata={"recipe": old})
+    result = quarry("ingest", source, "--strategy", "recursive", "--plain")
+    assert result.exit_code == 2
+    assert "made by another version of quarry: schema_version: 2 stored, 3 asked" in result.stderr
+    assert "--rebuild" in result.stderr
+    assert "--set" not in result.stderr
+
+
 def test_search_finds_the_passage_in_the_only_corpus(source: Path) -> None:
     ingest(source)
     found = json.loads(quarry("search", "which tea needs boiling water?", "-k", "1", "--json").stdout)
@@ -183,6 +197,8 @@ def test_search_fills_a_budget_of_tokens(source: Path) -> None:
         "hits"
     ]
     assert 0 < sum(count_tokens(hit["text"]) for hit in hits) <= 40
+    none = quarry("search", "tea water", "--strategy", "fixed_size", "--max-tokens", "1")
+    assert none.stdout == "Nothing found that fits into 1 tokens.\n"
     # Neighbours that overlap are one passage.
     assert any(count_tokens(hit["text"]) > 16 for hit in hits)
     assert len({(hit["source"], hit["start_char"]) for hit in hits}) == len(hits)

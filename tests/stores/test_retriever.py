@@ -186,7 +186,7 @@ def test_a_budget_looks_further_down_until_it_is_spent(
 
     monkeypatch.setattr(client, "query_points", counted)
     assert len(retriever.search("pump", "recursive", max_tokens=1000)) == 150
-    assert asked == [32, 64, 128, 256]
+    assert asked == [32, 128, 512]
     asked.clear()
     assert sum(count_tokens(hit.text) for hit in retriever.search("pump", "recursive", max_tokens=20)) == 20
     assert asked == [32]
@@ -201,6 +201,17 @@ def test_a_small_budget_looks_further_down_for_something_that_fits(client: Qdran
     retriever = Retriever(client, corpus, embedder=HashEmbedder())
     (hit,) = retriever.search("pump", "recursive", mode="sparse", max_tokens=18)
     assert hit.source == "small.md"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_budget_is_filled_behind_what_is_too_large_for_it(client: QdrantClient, corpus: str, mode: str) -> None:
+    target = open_target(client, corpus, "/docs", recipe())
+    writer = Writer(client, target, LineChunker(), HashEmbedder(), "run")
+    writer.write([document(f"large-{number}.md", f"pump {number} " * 30) for number in range(40)])
+    writer.write([document(f"small-{number}.md", f"pump {number} and so on, and more") for number in range(5)])
+    finish_target(client, target)
+    found = Retriever(client, corpus, embedder=HashEmbedder()).search("pump", "recursive", mode=mode, max_tokens=60)
+    assert sorted(hit.source for hit in found) == [f"small-{number}.md" for number in range(5)]
 
 
 @pytest.mark.parametrize("before", ["overwrite_payloads", "delete"])
