@@ -72,7 +72,8 @@ _CLUSTER = regex.compile(r"\X")
 
 
 def words(text: str, language: str) -> list[str]:
-    """The words of `text` in order, in lower case, stop words included, and without those of more than 40 characters.
+    """The words of `text` in order, in lower case, stop words included; after them the parts of names with underscores. Those of more
+    than 40 characters are left out.
 
     Args:
         text: any text.
@@ -87,9 +88,8 @@ def words(text: str, language: str) -> list[str]:
         found = (_MARKED_WORD if _MARK.search(text) else _WORD).findall(text)
         if _UNSPACED.search(text):
             found = [part for word in found for part in ([word] if word.isascii() else _parted(word))]
-    if "_" in text:
-        found = [part for word in found for part in _names(word)]
-    return [word for word in found if len(word) <= LONGEST]
+    found += [part for word in found if "_" in word for part in _parts_of_name(word)]
+    return found if max(map(len, found), default=0) <= LONGEST else [word for word in found if len(word) <= LONGEST]
 
 
 def stem(word: str, language: str) -> str | None:
@@ -129,10 +129,9 @@ def _narrowed(run: re.Match[str]) -> str:
     return unicodedata.normalize("NFKC", run[0])
 
 
-def _names(word: str) -> list[str]:
-    """A word; and what its underscores part, since FastEmbed takes `retry_after` for one word and the server for two."""
-    parts = [part for part in word.split("_") if part]
-    return [word] if parts == [word] else [word, *parts]
+def _parts_of_name(word: str) -> list[str]:
+    """What the underscores of a word part, since FastEmbed takes `retry_after` for one word and the server for two."""
+    return [part for part in word.split("_") if part]
 
 
 def _parted(word: str) -> Iterator[str]:
