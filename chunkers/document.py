@@ -95,6 +95,11 @@ class Document:
         self._analysis = None
 
 
+def embedding_text(context: str | None, text: str) -> str:
+    """What vectors are made of: context, a blank line, text; or the text alone."""
+    return f"{context}\n\n{text}" if context else text
+
+
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """A slice of a document that is embedded and found.
@@ -124,8 +129,8 @@ class Chunk:
 
     @property
     def embedding_text(self) -> str:
-        """What is embedded: context, a blank line, text; or the text alone."""
-        return f"{self.context}\n\n{self.text}" if self.context else self.text
+        """What is embedded; see `embedding_text`."""
+        return embedding_text(self.context, self.text)
 
 
 @dataclass(frozen=True, slots=True)

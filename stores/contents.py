@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from qdrant_client import QdrantClient, models
 
 from chunkers import ids
+from chunkers.document import embedding_text
 from chunkers.ids import text_hash
 from chunkers.models.bm25 import document_vector
 from stores.client import EmbeddedClient
@@ -20,7 +21,7 @@ from stores.journal_io import count_kind, kind_filter, scroll
 from stores.lease import KIND as LEASE
 from stores.lease import lease_id
 from stores.names import alias_name, parse_collection
-from stores.payloads import SPARSE, embedding_text
+from stores.payloads import SPARSE
 
 NO_VECTOR = "it has no dense vector"
 NO_SPARSE_VECTOR = "it has no sparse vector"
@@ -133,7 +134,7 @@ def _check_vectors(client: QdrantClient, collection: str, found: Contents, page:
 def _has_words(payload: Mapping[str, Any]) -> bool:
     """Whether a chunk has words to be found by; one of signs and stop words alone has not."""
     language = str(payload["metadata"].get("language") or "en")
-    return bool(document_vector(embedding_text(payload), language).indices)
+    return bool(document_vector(embedding_text(payload["context"], payload["text"]), language).indices)
 
 
 def _sort_in(found: Contents, id_: str | int, payload: Mapping[str, Any]) -> None:
@@ -163,7 +164,7 @@ def _stored(id_: str, kind: str, payload: Mapping[str, Any]) -> StoredPoint:
         raise ValueError("a field is of another type")
     broken = None
     if kind == "chunk":
-        embedded = embedding_text({"context": payload["context"], "text": text})
+        embedded = embedding_text(payload["context"], text)
         broken = (
             None if text_hash(embedded) == payload["embedding_hash"] else "its text is not the one that was embedded"
         )

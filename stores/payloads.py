@@ -122,12 +122,6 @@ def dense_vector(stored: Any) -> list[float] | None:
     return stored.get("") if isinstance(stored, Mapping) else stored or None
 
 
-def embedding_text(payload: Mapping[str, Any]) -> str:
-    """What a stored chunk's vectors are made from: see `Chunk.embedding_text`."""
-    context = payload.get("context")
-    return f"{context}\n\n{payload['text']}" if context else str(payload["text"])
-
-
 def point(id_: str, payload: dict[str, Any], vectors: dict[str, Any] | None = None) -> models.PointStruct:
     """A point with vectors by name, or without any."""
     return models.PointStruct(id=id_, payload=payload, vector=vectors or {})

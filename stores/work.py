@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from chunkers import Chunked, Chunker, Document
+from chunkers.document import embedding_text
 from chunkers.models.base import Embedder, Vectors
 from chunkers.models.bm25 import document_vector
 from stores import payloads
@@ -138,7 +139,9 @@ def prepare(
         old = olds.get(document.id)
         moved = relocate(document, old, points.records(old.ids), stamp) if old else None
         if moved:
-            texts = {id_: payloads.embedding_text(payload) for id_, payload in moved.chunks.items()}
+            texts = {
+                id_: embedding_text(payload.get("context"), payload["text"]) for id_, payload in moved.chunks.items()
+            }
             wanted[document.id] = Wanted(moved.chunks, moved.parents, texts, document.language, moved.vectors)
     rest = [document for document in documents if document.id not in wanted]
     chunked = chunker.chunk(rest) if rest else []
