@@ -13,7 +13,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from chunkers import STRATEGIES
 from flows.flow_run import run_as_flow
-from flows.form import Count, StrategyName, offering_settings
+from flows.form import Count, Dollars, StrategyName, offering_settings
 from flows.page import run_name
 
 
@@ -33,6 +33,7 @@ def backfill(
     dry_run: bool = False,
     retry_parked: bool = False,
     max_failed: Count = 0,
+    max_cost: Dollars | None = None,
     **settings: Any,
 ) -> State[None]:
     """Brings some documents of a corpus, or some of its collections, up to date.
@@ -46,6 +47,7 @@ def backfill(
         dry_run: Report what would be done, and write nothing.
         retry_parked: Try documents again that failed so often that they were parked.
         max_failed: So many documents may fail in a strategy before it counts as failed.
+        max_cost: US dollars that the run may cost; it stops before the first request that could pass them. Empty for any.
     """
     return run_as_flow(
         settings,
@@ -57,4 +59,5 @@ def backfill(
         dry_run=dry_run,
         retry_parked=retry_parked,
         max_failed=max_failed,
+        max_cost=max_cost,
     )

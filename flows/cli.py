@@ -25,6 +25,7 @@ from flows.options import (
     FilterOption,
     JsonOption,
     LimitOption,
+    MaxCostOption,
     MaxTokensOption,
     ModeOption,
     SetOption,
@@ -129,6 +130,7 @@ def ingest(
         int,
         typer.Option(min=0, metavar="N", help="Let up to N documents of a strategy fail before it counts as failed."),
     ] = 0,
+    max_cost: MaxCostOption = None,
     assignments: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -142,8 +144,9 @@ def ingest(
         from chunkers import STRATEGIES
         from flows.request import Request
 
+        chosen = tuple(strategy or STRATEGIES)
         request = Request(
-            source, corpus, tuple(strategy or STRATEGIES), rebuild, dry_run, allow_deletes, retry_parked, max_failed
+            source, corpus, chosen, rebuild, dry_run, allow_deletes, retry_parked, max_failed, (), max_cost
         )
         report = run_ingest(request, settings, plain=plain or dry_run, say=_say, quiet=as_json)
     if as_json:

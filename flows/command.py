@@ -109,6 +109,7 @@ def _run_flow(request: Request, ingestion: Ingestion) -> None:
             allow_deletes=request.allow_deletes,
             retry_parked=request.retry_parked,
             max_failed=request.max_failed,
+            max_cost=request.max_cost,
             **{name: value for name, value in given.items() if name in OFFERED},
             return_state=True,
         )

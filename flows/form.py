@@ -18,6 +18,7 @@ StrategyName = Literal[
     "fixed_size", "recursive", "sentence", "semantic", "contextual_retrieval", "semantic_parent_child"
 ]
 Count = Annotated[int, Field(ge=0)]
+Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 # What decides chunks and vectors, and who does the work. Places and keys are the environment's, where the flow runs.
 OFFERED = (

@@ -10,7 +10,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from chunkers import STRATEGIES
 from flows.flow_run import run_as_flow
-from flows.form import Count, StrategyName, offering_settings
+from flows.form import Count, Dollars, StrategyName, offering_settings
 from flows.page import run_name
 
 
@@ -30,6 +30,7 @@ def ingest(
     allow_deletes: Count = 0,
     retry_parked: bool = False,
     max_failed: Count = 0,
+    max_cost: Dollars | None = None,
     **settings: Any,
 ) -> State[None]:
     """Keeps one Qdrant collection per chunking strategy in step with a corpus.
@@ -43,6 +44,7 @@ def ingest(
         allow_deletes: Delete up to this many vanished documents, although more than a tenth of the corpus is gone.
         retry_parked: Try documents again that failed so often that they were parked.
         max_failed: So many documents may fail in a strategy before it counts as failed.
+        max_cost: US dollars that the run may cost; it stops before the first request that could pass them. Empty for any.
     """
     return run_as_flow(
         settings,
@@ -54,4 +56,5 @@ def ingest(
         allow_deletes=allow_deletes,
         retry_parked=retry_parked,
         max_failed=max_failed,
+        max_cost=max_cost,
     )

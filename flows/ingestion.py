@@ -20,7 +20,7 @@ from typing import Self
 
 from chunkers import Document, SettingError
 from chunkers.ids import document_id
-from chunkers.models import Asked, ModelCache
+from chunkers.models import Asked, Meter, ModelCache
 from flows import batches, logs
 from flows.corpora import choose_corpus, rebase, select
 from flows.loading import hash_files, load_batch
@@ -32,6 +32,7 @@ from flows.request import Request
 from flows.retries import may_pass
 from flows.settings import Settings
 from flows.sources import Entry, SourceError, list_source
+from flows.spending import check_budget
 from flows.stopping import undisturbed
 from flows.strategy_run import StrategyRun
 from flows.targets import choose_targets, take_target
@@ -120,9 +121,11 @@ class Ingestion:
                 f"{request.source}: it holds no markdown or text files, so there is nothing to make a corpus of"
             )
         cache = self._open.enter_context(ModelCache(settings.home / "cache.sqlite", read_only=request.dry_run))
-        self._shared = Shared(cache, self.stop, Asked() if request.dry_run else None)
+        meter = Meter(settings.price_of, request.max_cost)
+        self._shared = Shared(cache, self.stop, Asked() if request.dry_run else None, meter)
         root = str(self.listing.root)
         tools = {name: self._tools(name) for name in dict.fromkeys(request.strategies)}
+        check_budget(request, settings, tools)
         targets = choose_targets(self._inventory, self.corpus, root, tools, rebuild=request.rebuild)
         self._leases = leases = self._open.enter_context(Leases(self._client, self.run_id, self._lost))
         failures: dict[str, StoreError] = {}
@@ -266,6 +269,11 @@ class Ingestion:
         """Marks a strategy as stopped by `error`; the others go on."""
         self._runs[name].report.error = told = " ".join(str(error).split()) or type(error).__name__
         log.info("%s stops: %s", name, told)
+
+    def count_left(self) -> None:
+        """Tells the report of documents that no strategy, or not every one, has tried."""
+        for own in self._runs.values():
+            own.count_left(uri for uri, _ in self.report.unreadable)
 
     def finish(self, name: str) -> None:
         """Deletes what vanished, then verifies the collection and points the alias at it.

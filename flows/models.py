@@ -8,7 +8,8 @@ models cannot be compared.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 from chunkers import Chunker, SettingError, build_chunker
 from chunkers.models import (
@@ -18,7 +19,9 @@ from chunkers.models import (
     ContextWriter,
     Embedder,
     Endpoint,
+    Meter,
     ModelCache,
+    Price,
     RehearsedContextWriter,
     RehearsedEmbedder,
     open_context_writer,
@@ -35,12 +38,13 @@ USES_VECTORS = frozenset({"semantic", "semantic_parent_child"})
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What one strategy works with; `recipe` is the same in words."""
+    """What one strategy works with; `recipe` is the same in words, and `price_of` what a model costs."""
 
     chunker: Chunker
     embedder: CachedEmbedder | RehearsedEmbedder
     context_writer: CachedContextWriter | RehearsedContextWriter | None
     recipe: Recipe
+    price_of: Callable[[str], Price | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +55,15 @@ class Shared:
         cache: of what models answered.
         cancelled: ends the run.
         rehearsed: what a dry run would have asked; None for a real run.
-        embedders: embedding models by name.
+        meter: of what the run spends.
+        embedders: embedding models by name and dimensions.
     """
 
     cache: ModelCache
     cancelled: threading.Event
     rehearsed: Asked | None = None
-    embedders: dict[str, Embedder] = field(default_factory=dict)
+    meter: Meter = field(default_factory=Meter)
+    embedders: dict[tuple[str, int | None], Embedder] = field(default_factory=dict)
 
     def embedder(self, inner: Embedder) -> CachedEmbedder | RehearsedEmbedder:
         """`inner` behind the cache, or what stands in for that in a dry run."""
@@ -99,12 +105,19 @@ def open_tools(strategy: str, settings: Settings, stored: Recipe | None, shared:
         embedding_model = stored.embedding_model
     if stored and llm_model == AUTO and stored.context_model:
         llm_model = stored.context_model
-    if embedding_model not in shared.embedders:
-        shared.embedders[embedding_model] = open_embedder(embedding_model, endpoint, cancelled=shared.cancelled)
-    embedder = shared.embedder(shared.embedders[embedding_model])
+    options = settings.model_options(shared.cancelled, shared.meter)
+    asked = settings.embedding_dimensions
+    if stored and asked is None and embedding_model == stored.embedding_model:
+        options = replace(options, dimensions=stored.dimensions)
+    known = (embedding_model, options.dimensions)
+    if known not in shared.embedders:
+        shared.embedders[known] = open_embedder(embedding_model, endpoint, options)
+    embedder = shared.embedder(shared.embedders[known])
+    if asked is not None and embedder.dimensions != asked:
+        raise SettingError("embedding_dimensions", asked, f"{embedder.dimensions}, which is what {embedder.name} gives")
     writer = None
     if strategy in USES_CONTEXT:
-        writer = shared.context_writer(open_context_writer(llm_model, endpoint, cancelled=shared.cancelled))
+        writer = shared.context_writer(open_context_writer(llm_model, endpoint, options))
     longest = embedder.max_input_tokens
     if longest is not None and settings.chunk_size > longest:
         raise SettingError(
@@ -121,4 +134,4 @@ def open_tools(strategy: str, settings: Settings, stored: Recipe | None, shared:
         context_model=writer.name if writer else None,
         context_prompt=writer.prompt_version if writer else None,
     )
-    return Tools(chunker, embedder, writer, recipe)
+    return Tools(chunker, embedder, writer, recipe, settings.price_of)

@@ -31,6 +31,12 @@ FilterOption = Annotated[
     list[str] | None,
     typer.Option("--filter", metavar="NAME=VALUE", help="Only chunks with this source or metadata. Repeatable."),
 ]
+MaxCostOption = Annotated[
+    float | None,
+    typer.Option(
+        "--max-cost", min=0, metavar="USD", help="Stop before the first request that could cost more than this in all."
+    ),
+]
 ModeOption = Annotated[
     str | None,
     typer.Option(help="hybrid (meaning and words), dense (meaning) or sparse (words); hybrid by default."),

@@ -100,7 +100,7 @@ def chunk_file(settings: Settings, file: Path, strategies: Sequence[str]) -> dic
         raise SourceError(f"{file}: {reason}")
     document = load_document(listing.entries[0], "chunk")
     endpoint = endpoint_of(settings)
-    embedder = open_embedder(settings.embedding_model, endpoint)
+    embedder = open_embedder(settings.embedding_model, endpoint, settings.model_options())
     writer = open_context_writer(settings.llm_model, endpoint)
     chunkers = [
         build_chunker(name, embedder=embedder, context_writer=writer, **_parameters(settings, name))

@@ -31,6 +31,7 @@ def ingest_report(console: Console, report: Report) -> None:
         _plan(console, report)
     else:
         _counts(console, report)
+        _spending(console, report)
     _rows(console, "skipped", report.skipped)
     _rows(console, "not read", report.unreadable, style="red")
     _rows(console, "note", report.notes)
@@ -90,6 +91,7 @@ def _plan(console: Console, report: Report) -> None:
         table.add_row(name, *(f"{len(own.get(kind, [])):,}" for kind in kinds))
     console.print(table)
     console.print(_costs(report))
+    _spending(console, report)
     if any(own.guessed for own in report.strategies.values()):
         console.print("~ an estimate: boundaries or contexts hang on answers of a model that were not asked for.")
     windows = [name for name in WINDOWS if planned.get(name, {}).get("changed")]
@@ -110,12 +112,40 @@ def _plan(console: Console, report: Report) -> None:
 def _costs(report: Report) -> Table:
     table = _table("what it would cost")
     table.add_column("strategy", no_wrap=True)
-    for column in ("texts to embed", "cached", "contexts", "requests", "points", "deleted"):
+    for column in ("texts to embed", "cached", "contexts", "points", "deleted"):
         table.add_column(column, justify="right", no_wrap=True)
     for name, own in report.strategies.items():
-        counts = (own.embedded, own.cached, own.contexts, own.requests, own.upserted, own.deleted)
+        counts = (own.embedded, own.cached, own.contexts, own.upserted, own.deleted)
         table.add_row(name, *(f"{'~' if own.guessed else ''}{count:,}" for count in counts))
     return table
+
+
+def _spending(console: Console, report: Report) -> None:
+    """What endpoints are asked, or were, in tokens and US dollars; nothing where none is."""
+    if not any(own.requests or own.spared_tokens for own in report.strategies.values()):
+        return
+    table = _table("what endpoints would be asked" if report.dry_run else "what endpoints counted")
+    table.add_column("strategy", no_wrap=True)
+    last = ("in cache",) if report.dry_run else ()
+    for column in ("requests", "embedding", "prompts", "answers", *last, "USD"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for name, own in report.strategies.items():
+        about = "~" if own.guessed or own.uncounted else ""
+        tokens = (own.requests, own.embedding_tokens, own.prompt_tokens, own.answer_tokens)
+        counts = (*tokens, own.spared_tokens) if report.dry_run else tokens
+        table.add_row(name, *(f"{about}{count:,}" for count in counts), _dollars(own.cost, about))
+    if len(report.strategies) > 1:
+        costs = [own.cost for own in report.strategies.values()]
+        about = "~" if any(own.guessed or own.uncounted for own in report.strategies.values()) else ""
+        whole = None if None in costs else sum(cost for cost in costs if cost is not None)
+        table.add_row("all", *[""] * (len(table.columns) - 2), _dollars(whole, about))
+    console.print(table)
+    if any(own.cost is None for own in report.strategies.values()):
+        console.print("Columns are tokens. The price of a model is not known: QUARRY_PRICES tells it.")
+
+
+def _dollars(cost: float | None, about: str) -> str:
+    return "?" if cost is None else f"{about}{cost:.4f}"
 
 
 def _rows_by_strategy(console: Console, label: str, rows: Mapping[str, Sequence[tuple[str, str]]]) -> None:

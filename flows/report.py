@@ -20,6 +20,11 @@ _COUNTS = (
     "cached",
     "contexts",
     "fallbacks",
+    "requests",
+    "embedding_tokens",
+    "prompt_tokens",
+    "answer_tokens",
+    "not_attempted",
 )
 
 
@@ -38,6 +43,13 @@ class StrategyReport:
         cached: texts whose vector came from the cache.
         contexts: chunks that the context model was asked about.
         fallbacks: contexts that the language model should have written and the outline wrote instead.
+        requests: requests that endpoints answered, or in a dry run would get.
+        embedding_tokens: that an endpoint counted in texts it embedded, or in a dry run would.
+        prompt_tokens, cached_prompt_tokens, answer_tokens: the same of context requests; of the prompts, those in the endpoint's own cache.
+        spared_tokens: of a dry run: tokens of texts and prompts whose answer is in the cache.
+        cost: US dollars for these tokens; None where the price of a model is not known.
+        uncounted: an endpoint did not say how many tokens it counted, so they were counted here.
+        not_attempted: documents that were to be written and were not tried, since the strategy or the run stopped before.
         failed: (document, error) for each document that could not be stored.
         parked: (document, error) for each that failed so often that it is not tried until its content changes.
         seconds: time spent in this strategy's tasks.
@@ -45,7 +57,6 @@ class StrategyReport:
         collection, alias: where the points are.
         embedding_model, context_model: which models the collection is made with.
         planned: of a dry run: names of documents by what would be done with them. The counts are then what would be done.
-        requests: of a dry run: requests that endpoints would get.
         guessed: of a dry run: chunks or contexts hang on answers that are not known yet, so the counts are an estimate.
     """
 
@@ -59,6 +70,14 @@ class StrategyReport:
     cached: int = 0
     contexts: int = 0
     fallbacks: int = 0
+    requests: int = 0
+    embedding_tokens: int = 0
+    prompt_tokens: int = 0
+    cached_prompt_tokens: int = 0
+    answer_tokens: int = 0
+    cost: float | None = 0.0
+    uncounted: bool = False
+    not_attempted: int = 0
     failed: list[tuple[str, str]] = field(default_factory=list)
     parked: list[tuple[str, str]] = field(default_factory=list)
     seconds: float = 0.0
@@ -68,7 +87,7 @@ class StrategyReport:
     embedding_model: str = ""
     context_model: str | None = None
     planned: dict[str, list[str]] | None = None
-    requests: int = 0
+    spared_tokens: int = 0
     guessed: bool = False
 
     def as_json(self) -> dict[str, Any]:
@@ -76,6 +95,7 @@ class StrategyReport:
         counts = {name: getattr(self, name) for name in _COUNTS}
         told: dict[str, Any] = {
             **counts,
+            "cost_usd": None if self.cost is None else round(self.cost, 6),
             "failed": [{"document": document, "error": error} for document, error in self.failed],
             "parked": [{"document": document, "error": error} for document, error in self.parked],
             "seconds": round(self.seconds, 3),
@@ -87,7 +107,7 @@ class StrategyReport:
         }
         if self.planned is None:
             return told
-        return {**told, "planned": self.planned, "requests": self.requests, "estimated": self.guessed}
+        return {**told, "planned": self.planned, "spared_tokens": self.spared_tokens, "estimated": self.guessed}
 
 
 @dataclass
@@ -150,6 +170,10 @@ class Report:
                 f"{self.withheld} deletions withheld: so many documents are gone from the source that it may not be whole; "
                 f"--allow-deletes {self.withheld} lets them go"
             )
+        waiting = {name: own.not_attempted for name, own in self.strategies.items() if own.not_attempted and own.error}
+        if waiting:
+            counts = ", ".join(f"{count} in {name}" for name, count in waiting.items())
+            told.append(f"documents not attempted: {counts}")
         if self.interrupted:
             told.append("stopped before the end; the next run goes on")
         return told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from chunkers import STRATEGIES, SettingError
@@ -21,6 +22,7 @@ class Request:
         allow_deletes: how many vanished documents may be deleted although the guards would hold them back.
         retry_parked: try documents again that failed so often that they were parked.
         max_failed: how many documents may fail in a strategy before it counts as failed.
+        max_cost: US dollars that the run may cost; None for any.
 
     Raises:
         SettingError: a strategy is unknown, or none is named, or a number is negative.
@@ -35,6 +37,7 @@ class Request:
     retry_parked: bool = False
     max_failed: int = 0
     documents: tuple[str, ...] = ()
+    max_cost: float | None = None
 
     def __post_init__(self) -> None:
         for strategy in self.strategies or (None,):
@@ -43,3 +46,5 @@ class Request:
         for name in ("allow_deletes", "max_failed"):
             if getattr(self, name) < 0:
                 raise SettingError(name, getattr(self, name), "a whole number of at least 0")
+        if self.max_cost is not None and not 0 <= self.max_cost < math.inf:
+            raise SettingError("max_cost", self.max_cost, "a number of US dollars, at least 0")

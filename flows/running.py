@@ -113,6 +113,7 @@ def run(ingestion: Ingestion, runner: Runner) -> Report:
         ingestion.stop.set()
         with undisturbed():
             runner.drain()
+            ingestion.count_left()
     return report
 
 

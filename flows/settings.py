@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field, PrivateAttr, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
+
+from flows.endpoint_settings import EndpointSettings
 
 if TYPE_CHECKING:
     from stores import Fusion, Recipe
@@ -38,7 +40,7 @@ class SettingsError(ValueError):
     """Settings that cannot be used; the message has one line for each fault."""
 
 
-class Settings(BaseSettings):
+class Settings(EndpointSettings):
     """What can be set. A field's title says what it is, its description what is legal.
 
     Make it with `Settings.load`, which explains what is wrong.
@@ -265,7 +267,7 @@ def _field_name(name: str) -> str:
     wanted = name.strip().lower().replace("-", "_").removeprefix(PREFIX.lower())
     if wanted.endswith("_api_key") and wanted in Settings.model_fields:
         raise SettingsError(f"{name}: a key is only read from the environment; set {variable(wanted)}")
-    known = [field for field in Settings.model_fields if not field.endswith("_api_key")]
+    known = sorted(field for field in Settings.model_fields if not field.endswith("_api_key"))
     if wanted not in known:
         raise SettingsError(f"{name}: no such setting; known are {', '.join(known)}")
     return wanted

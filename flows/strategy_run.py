@@ -14,9 +14,9 @@ from qdrant_client import QdrantClient
 
 from chunkers import Document
 from chunkers.ids import document_id
-from chunkers.models import RehearsedContextWriter, RehearsedEmbedder
-from flows.models import USES_VECTORS, Tools
+from flows.models import Tools
 from flows.report import StrategyReport
+from flows.spending import count_usage, put_price
 from stores import DocumentState, Outcome, Pending, Plan, Target, Writer, finish_target, read_states, with_chunks
 from stores.journal import DONE
 from stores.journal_io import read_rows
@@ -27,7 +27,22 @@ log = logging.getLogger(__name__)
 MOST_FAILED_ALONE = 10
 
 # What parts of a run count.
-SUMS = ("documents", "chunks", "upserted", "deleted", "moved", "embedded", "cached", "contexts", "fallbacks")
+SUMS = (
+    "documents",
+    "chunks",
+    "upserted",
+    "deleted",
+    "moved",
+    "embedded",
+    "cached",
+    "contexts",
+    "fallbacks",
+    "requests",
+    "embedding_tokens",
+    "prompt_tokens",
+    "cached_prompt_tokens",
+    "answer_tokens",
+)
 
 Planner = Callable[[Mapping[str, DocumentState]], Plan]
 
@@ -218,20 +233,13 @@ class StrategyRun:
         self.elsewhere = True
         for name in (*SUMS, "seconds"):
             setattr(self.report, name, getattr(self.report, name) + counts[name])
+        put_price(self.report, self.tools)
         self.report.failed += [(uri, error) for uri, error in counts["failed"]]
         self._stored += counts["documents"] - len(counts["failed"])
 
     def _count(self, outcome: Outcome) -> None:
-        report, embedder, contexts = self.report, self.tools.embedder, self.tools.context_writer
-        report.embedded, report.cached = embedder.sent, embedder.cached
-        if contexts:
-            report.contexts, report.fallbacks = contexts.sent, contexts.fallbacks
-        models = [
-            model for model in (embedder, contexts) if isinstance(model, RehearsedEmbedder | RehearsedContextWriter)
-        ]
-        report.requests = sum(model.requests for model in models)
-        decisive = contexts, embedder if self.tools.recipe.strategy in USES_VECTORS else None
-        report.guessed = any(model.guessed for model in models if model in decisive)
+        report = self.report
+        count_usage(report, self.tools)
         report.documents += outcome.attempted
         report.chunks += outcome.chunks
         report.upserted += outcome.upserted
@@ -239,6 +247,11 @@ class StrategyRun:
         report.moved += outcome.moved
         report.failed += outcome.failed
         self._stored += outcome.attempted - len(outcome.failed)
+
+    def count_left(self, unreadable: Iterable[str]) -> None:
+        """Counts the documents that were to be written and were not tried; those that could not be read were."""
+        tried = self.report.documents - self.report.unchanged + len(self.wanted.intersection(unreadable))
+        self.report.not_attempted = max(0, len(self.wanted) - tried)
 
     def count_vanished(self) -> None:
         """Counts the points that a real run would delete with the vanished documents."""

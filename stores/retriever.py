@@ -15,7 +15,7 @@ from qdrant_client import QdrantClient, models
 
 from chunkers import SettingError
 from chunkers.encoding import count_tokens
-from chunkers.models import Embedder, Endpoint, endpoint_from_environment, open_embedder
+from chunkers.models import Embedder, Endpoint, ModelOptions, endpoint_from_environment, open_embedder
 from chunkers.models.bm25 import query_vector
 from chunkers.tokens import count_joined
 from stores.errors import StoreError
@@ -189,7 +189,8 @@ class Retriever:
             return self._embedder
         if recipe.embedding_model not in self._embedders:
             endpoint = self._endpoint or endpoint_from_environment()
-            self._embedders[recipe.embedding_model] = open_embedder(recipe.embedding_model, endpoint)
+            options = ModelOptions(dimensions=recipe.dimensions)
+            self._embedders[recipe.embedding_model] = open_embedder(recipe.embedding_model, endpoint, options)
         embedder = self._embedders[recipe.embedding_model]
         if embedder.dimensions != recipe.dimensions:
             raise SettingError(

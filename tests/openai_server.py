@@ -13,9 +13,11 @@ A vector counts the hashed words of its text, so texts with words in common are 
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import re
+import struct
 import threading
 import time
 from collections import deque
@@ -146,6 +148,10 @@ class OpenAIServer:
         always: a fault for every request once `faults` is empty, or a function from the request to one.
         answer: what the chat model says to a request's body.
         most_at_once: the most requests that were under way at the same time.
+        packs: vectors come in base64 to who asks for it; a server that does not know it gives numbers.
+        refuses: request fields that it complains about.
+        most_inputs: it takes no request of more.
+        headers: of every good answer.
     """
 
     def __init__(self, key: str | None = "sk-loopback-0123456789") -> None:
@@ -155,6 +161,10 @@ class OpenAIServer:
         self.always: Fault | Callable[[Request], Fault | None] | None = None
         self.answer: Callable[[dict[str, Any]], str] = _default_answer
         self.most_at_once = 0
+        self.packs = True
+        self.refuses: set[str] = set()
+        self.most_inputs = 2048
+        self.headers: dict[str, str] = {}
         self._at_once = 0
         self._lock = threading.Lock()
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
@@ -197,10 +207,22 @@ class OpenAIServer:
         if self.key is not None and request.headers.get("authorization") != f"Bearer {self.key}":
             shown = request.headers.get("authorization", "").removeprefix("Bearer ")
             return 401, _error(f"Incorrect API key provided: {shown}", code="invalid_api_key")
+        unknown = self.refuses & request.body.keys()
+        if unknown:
+            return 400, _error(
+                f"Unsupported parameter: {min(unknown)}", code="unsupported_parameter", param=min(unknown)
+            )
         if request.path == "/v1/embeddings":
+            if len(request.body["input"]) > self.most_inputs:
+                return 413, _error(
+                    f"batch size {len(request.body['input'])} > maximum allowed batch size {self.most_inputs}"
+                )
             return _embeddings(request.body)
         if request.path == "/v1/chat/completions":
-            return 200, _completion(request.body["model"], self.answer(request.body), "stop", None)
+            answer = self.answer(request.body)
+            prompt = sum(count_tokens(message["content"]) + 3 for message in request.body["messages"]) + 3
+            usage = {"prompt_tokens": prompt, "completion_tokens": count_tokens(answer)}
+            return 200, _completion(request.body["model"], answer, "stop", None, usage)
         return 404, _error(f"Invalid URL (POST {request.path})")
 
 
@@ -236,10 +258,19 @@ def _embeddings(body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     return 200, {"object": "list", "model": model, "data": data, "usage": usage}
 
 
-def _completion(model: str, text: str | None, finish_reason: str, refusal: str | None) -> dict[str, Any]:
+def _pack(answer: Any) -> None:
+    """Vectors of a good answer as base64 of float32."""
+    for entry in answer.get("data", []) if isinstance(answer, dict) else []:
+        entry["embedding"] = base64.b64encode(struct.pack(f"<{len(entry['embedding'])}f", *entry["embedding"])).decode()
+
+
+def _completion(
+    model: str, text: str | None, finish_reason: str, refusal: str | None, usage: Any = None
+) -> dict[str, Any]:
     message = {"role": "assistant", "content": text, "refusal": refusal}
     choice = {"index": 0, "message": message, "finish_reason": finish_reason, "logprobs": None}
-    return {"id": "chat-1", "object": "chat.completion", "created": 0, "model": model, "choices": [choice]}
+    told = {"id": "chat-1", "object": "chat.completion", "created": 0, "model": model, "choices": [choice]}
+    return {**told, "usage": usage} if usage else told
 
 
 def _default_answer(body: dict[str, Any]) -> str:
@@ -282,11 +313,13 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
                 code, answer = fault.status, fault.body
             if fault.change:
                 fault.change(answer)
+            elif code == 200 and server.packs and request.body.get("encoding_format") == "base64":
+                _pack(answer)
             raw = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
             self.send_response(code)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(raw)))
-            for name, value in fault.headers.items():
+            for name, value in {**server.headers, **fault.headers}.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(raw[: len(raw) // 2] if fault.drop else raw)

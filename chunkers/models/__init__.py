@@ -13,18 +13,23 @@ from chunkers.models.base import Context, ContextRequest, ContextWriter, Embedde
 
 if TYPE_CHECKING:
     from chunkers.models.cache import CachedContextWriter, CachedEmbedder, ModelCache
-    from chunkers.models.choose import open_context_writer, open_embedder
+    from chunkers.models.choose import ModelOptions, open_context_writer, open_embedder
     from chunkers.models.endpoint import Endpoint, endpoint_from_environment
     from chunkers.models.rehearsal import Asked, RehearsedContextWriter, RehearsedEmbedder
+    from chunkers.models.usage import Meter, Price, Usage
 
 _HOMES = {
     "Asked": "rehearsal",
     "CachedContextWriter": "cache",
     "CachedEmbedder": "cache",
     "Endpoint": "endpoint",
+    "Meter": "usage",
     "ModelCache": "cache",
+    "ModelOptions": "choose",
+    "Price": "usage",
     "RehearsedContextWriter": "rehearsal",
     "RehearsedEmbedder": "rehearsal",
+    "Usage": "usage",
     "endpoint_from_environment": "endpoint",
     "open_context_writer": "choose",
     "open_embedder": "choose",
@@ -39,9 +44,13 @@ __all__ = [
     "ContextWriter",
     "Embedder",
     "Endpoint",
+    "Meter",
     "ModelCache",
+    "ModelOptions",
+    "Price",
     "RehearsedContextWriter",
     "RehearsedEmbedder",
+    "Usage",
     "Vectors",
     "endpoint_from_environment",
     "open_context_writer",

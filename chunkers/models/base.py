@@ -6,12 +6,14 @@ what a fingerprint must hold of it (`name`, `dimensions`, `prompt_version`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+
+from chunkers.models.usage import Usage
 
 Vectors = NDArray[np.float32]
 
@@ -50,6 +52,19 @@ class Embedder(Protocol):
             ValueError: a text is blank.
             ModelError: the model gave no vector, or not the ones asked for, for any of the texts.
         """
+        ...
+
+
+@runtime_checkable
+class PartedEmbedder(Protocol):
+    """An embedder of an endpoint: what each request gave is handed on as it comes."""
+
+    def embed_parts(self, texts: Sequence[str], keep: Callable[[range, Vectors, Usage], None]) -> None:
+        """As `Embedder.embed`; `keep` is told the rows of each request, their vectors and what it used."""
+        ...
+
+    def request_count(self, token_counts: Sequence[int]) -> int:
+        """How many requests that would take, for texts of so many tokens each."""
         ...
 
 
@@ -93,4 +108,17 @@ class ContextWriter(Protocol):
         Raises:
             ModelError: the model could not be asked at all. A single bad answer is a fallback, not an error.
         """
+        ...
+
+
+@runtime_checkable
+class PartedWriter(Protocol):
+    """A context writer of an endpoint: what each request gave is handed on as it comes."""
+
+    def write_parts(self, requests: Sequence[ContextRequest], keep: Callable[[int, Context, Usage], None]) -> None:
+        """As `ContextWriter.write`; `keep` is told the place of each request, its context and what it used."""
+        ...
+
+    def prompt_tokens(self, request: ContextRequest) -> int:
+        """Tokens of the whole prompt for a request."""
         ...

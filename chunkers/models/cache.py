@@ -1,8 +1,8 @@
 """Models that ask only once: an `Embedder` and a `ContextWriter` in front of another, with the cache file in between.
 
 A vector's key is model, dimensions and text; a context's is model, prompt version and the whole request. Equal texts of one call are
-sent once, and so are those of several threads: one asks, the others wait for its answer. Answers are kept in groups as they come, so a
-call that fails half way has not lost what it already got.
+sent once, and so are those of several threads: one asks, the others wait for its answer. Answers are kept as they come, so a
+call that fails half way, or a run that is killed, has lost no more than the requests under way.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from chunkers.models.base import Context, ContextRequest, ContextWriter, Embedder, Vectors
+from chunkers.models.base import Context, ContextRequest, ContextWriter, Embedder, PartedEmbedder, PartedWriter, Vectors
 from chunkers.models.cache_file import ModelCache
+from chunkers.models.usage import Usage
 
 __all__ = ["CachedContextWriter", "CachedEmbedder", "ModelCache", "context_key", "vector_key"]
 
-# What is asked of the inner model before its answers are kept. The characters make about one full request of OpenAI's.
+# What is asked of an inner model that gives all its answers at once, before they are kept.
 _TEXTS_AT_ONCE = 2048
 _CHARACTERS_AT_ONCE = 1_000_000
 _REQUESTS_AT_ONCE = 64
@@ -35,6 +36,12 @@ class _Counters:
         self._counting = threading.Lock()
         self._sent = 0
         self._cached = 0
+        self._usage = Usage()
+
+    @property
+    def usage(self) -> Usage:
+        """What the endpoint counted for `sent`; nothing for a model that is none of an endpoint's."""
+        return self._usage
 
     @property
     def sent(self) -> int:
@@ -46,8 +53,9 @@ class _Counters:
         """Texts that needed no asking: in the file already, or equal to another of the same call."""
         return self._cached
 
-    def _count(self, *, sent: int = 0, cached: int = 0) -> None:
+    def _count(self, *, sent: int = 0, cached: int = 0, usage: Usage | None = None) -> None:
         with self._counting:
+            self._usage += usage or Usage()
             self._sent += sent
             self._cached += cached
 
@@ -118,12 +126,22 @@ class CachedEmbedder(_Counters):
         found = self._cache.get_vectors(keys)
         known = {key: vector for key, vector in found.items() if _is_unit(vector, self.dimensions)}
         self._count(cached=len(known))
-        for group in groups([key for key in keys if key not in known], text_of):
-            vectors = self._embedder.embed([text_of[key] for key in group])
-            fresh = dict(zip(group, vectors, strict=True))
-            self._count(sent=len(group))
+        missing = [key for key in keys if key not in known]
+
+        def keep(rows: range, vectors: Vectors, usage: Usage) -> None:
+            fresh = dict(zip(missing[rows.start : rows.stop], vectors, strict=True))
+            self._count(sent=len(fresh), usage=usage)
             self._cache.put_vectors(fresh)
-            known |= fresh
+            known.update(fresh)
+
+        if isinstance(self._embedder, PartedEmbedder):
+            self._embedder.embed_parts([text_of[key] for key in missing], keep)
+            return known
+        start = 0
+        for group in groups(missing, text_of):
+            rows = range(start, start + len(group))
+            keep(rows, self._embedder.embed([text_of[key] for key in group]), Usage())
+            start = rows.stop
         return known
 
 
@@ -150,7 +168,7 @@ class CachedContextWriter(_Counters):
         return self._fallbacks
 
     def write(self, requests: Sequence[ContextRequest]) -> list[Context]:
-        """As `ContextWriter.write`. What was answered before an error, in groups of 64, is in the cache.
+        """As `ContextWriter.write`. What was answered before an error is in the cache.
 
         Raises:
             ModelError: as the inner writer.
@@ -160,15 +178,24 @@ class CachedContextWriter(_Counters):
         known = {key: Context(text, self.name) for key, text in self._cache.get_contexts(request_of).items()}
         missing = [key for key in request_of if key not in known]
         self._count(cached=len(requests) - len(missing))
-        for start in range(0, len(missing), _REQUESTS_AT_ONCE):
-            group = missing[start : start + _REQUESTS_AT_ONCE]
-            fresh = dict(zip(group, self._writer.write([request_of[key] for key in group]), strict=True))
-            self._count(sent=len(group))
+
+        def keep(fresh: dict[bytes, Context], usage: Usage) -> None:
             good = {key: context.text for key, context in fresh.items() if not context.fallback}
+            self._count(sent=len(fresh), usage=usage)
             with self._counting:
                 self._fallbacks += len(fresh) - len(good)
             self._cache.put_contexts(good)
-            known |= fresh
+            known.update(fresh)
+
+        if isinstance(self._writer, PartedWriter):
+            self._writer.write_parts(
+                [request_of[key] for key in missing],
+                lambda place, context, usage: keep({missing[place]: context}, usage),
+            )
+            return [known[key] for key in keys]
+        for start in range(0, len(missing), _REQUESTS_AT_ONCE):
+            group = missing[start : start + _REQUESTS_AT_ONCE]
+            keep(dict(zip(group, self._writer.write([request_of[key] for key in group]), strict=True)), Usage())
         return [known[key] for key in keys]
 
 

@@ -7,6 +7,9 @@ other: without an endpoint it is an error, since vectors of two models cannot be
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from chunkers.errors import SettingError
 from chunkers.models.base import ContextWriter, Embedder
@@ -18,45 +21,78 @@ BUILTIN_WRITER = "outline"
 ENDPOINT_EMBEDDER = "text-embedding-3-small"
 ENDPOINT_WRITER = "gpt-4o-mini"
 
-__all__ = ["Endpoint", "endpoint_from_environment", "open_context_writer", "open_embedder"]
+__all__ = ["Endpoint", "ModelOptions", "endpoint_from_environment", "open_context_writer", "open_embedder"]
 
 
-def open_embedder(name: str, endpoint: Endpoint | None = None, *, cancelled: threading.Event | None = None) -> Embedder:
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """How an endpoint's models are asked. Built-in models take none of it.
+
+    Attributes:
+        embedding, context: fields of `openai_client.Manners`, for each role.
+        dimensions: of shortened vectors, for models that offer them.
+        limits: fields of `requests.Limits` that differ from what is known of the embedding model.
+        cancelled: once it is set, an endpoint is asked nothing more and waits for it end.
+    """
+
+    embedding: Mapping[str, Any] = field(default_factory=dict)
+    context: Mapping[str, Any] = field(default_factory=dict)
+    dimensions: int | None = None
+    limits: Mapping[str, int] = field(default_factory=dict)
+    cancelled: threading.Event | None = None
+
+
+def open_embedder(name: str, endpoint: Endpoint | None = None, options: ModelOptions | None = None) -> Embedder:
     """The embedding model called `name`: `auto`, `wordllama` or a model of the endpoint. Nothing is sent or loaded yet.
 
-    Once `cancelled` is set, an endpoint is asked nothing more and waits for it end.
-
     Raises:
-        SettingError: the model needs an endpoint and there is none, or the name is blank.
+        SettingError: the model needs an endpoint and there is none, the name is blank, or an option cannot be used.
     """
     name = _settle("embedding_model", name, BUILTIN_EMBEDDER, ENDPOINT_EMBEDDER, endpoint)
     if name == BUILTIN_EMBEDDER or endpoint is None:
         from chunkers.models.wordllama_embedder import WordllamaEmbedder
 
         return WordllamaEmbedder()
+    from chunkers.models.openai_client import Manners
     from chunkers.models.openai_embedder import OpenAIEmbedder
+    from chunkers.models.requests import known_model
 
-    return OpenAIEmbedder(name, api_key=endpoint.api_key, base_url=endpoint.base_url, cancelled=cancelled)
+    options = options or ModelOptions()
+    return OpenAIEmbedder(
+        name,
+        api_key=endpoint.api_key,
+        base_url=endpoint.base_url,
+        dimensions=options.dimensions,
+        limits=replace(known_model(name).limits, **options.limits),
+        manners=Manners(**options.embedding),
+        cancelled=options.cancelled,
+    )
 
 
 def open_context_writer(
-    name: str, endpoint: Endpoint | None = None, *, cancelled: threading.Event | None = None
+    name: str, endpoint: Endpoint | None = None, options: ModelOptions | None = None
 ) -> ContextWriter:
     """The context model called `name`: `auto`, `outline` or a model of the endpoint. Nothing is sent yet.
 
-    Once `cancelled` is set, an endpoint is asked nothing more and waits for it end.
-
     Raises:
-        SettingError: the model needs an endpoint and there is none, or the name is blank.
+        SettingError: the model needs an endpoint and there is none, the name is blank, or an option cannot be used.
     """
     name = _settle("llm_model", name, BUILTIN_WRITER, ENDPOINT_WRITER, endpoint)
     if name == BUILTIN_WRITER or endpoint is None:
         from chunkers.models.outline import OutlineWriter
 
         return OutlineWriter()
+    from chunkers.models.openai_client import Manners
     from chunkers.models.openai_writer import OpenAIContextWriter
 
-    return OpenAIContextWriter(name, api_key=endpoint.api_key, base_url=endpoint.base_url, cancelled=cancelled)
+    options = options or ModelOptions()
+    return OpenAIContextWriter(
+        name,
+        api_key=endpoint.api_key,
+        base_url=endpoint.base_url,
+        manners=Manners(**options.context),
+        cancelled=options.cancelled,
+    )
 
 
 def _settle(setting: str, name: str, builtin: str, remote: str, endpoint: Endpoint | None) -> str:

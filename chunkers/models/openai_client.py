@@ -1,28 +1,34 @@
-"""One OpenAI-compatible server and one of its models: the client, our own retry, and errors that name no key.
+"""One OpenAI-compatible server and one of its models: the client, our own retry, pace and meter, and errors that name no key.
 
 The client library's own retry is off: it neither tells a spent quota from a busy server nor says when it gave up.
 """
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
 
+import httpx2
 import openai
 
 from chunkers import retrying
 from chunkers.errors import ModelError
 from chunkers.models.endpoint import NO_KEY, Endpoint
-from chunkers.models.retry_rules import LONGEST_WAIT, classify, is_refusal
+from chunkers.models.pace import Pace
+from chunkers.models.retry_rules import LONGEST_WAIT, classify, is_refusal, retry_after, unknown_field
 from chunkers.models.texts import fold, shorten
+from chunkers.models.usage import Meter, Usage, usage_of
 
 T = TypeVar("T")
 
 TIMEOUT = 60.0
 ATTEMPTS = 5
+PARALLEL = 8
 # Seconds that an answer is still awaited after the run was stopped.
 LAST_ANSWER = 10.0
 # Seconds between two looks at whether it was, and at what else ends a wait.
@@ -42,13 +48,57 @@ class RefusedError(ModelError):
     """A content filter turned the text down before the model saw it."""
 
 
+class TooLargeError(ModelError):
+    """The server takes no request of that size; parts of it may do."""
+
+
+class UnknownFieldError(ModelError):
+    """The server does not know, or take, a field of the request.
+
+    Attributes:
+        field: its name.
+    """
+
+    def __init__(self, message: str, field: str) -> None:
+        super().__init__(message, fatal=True)
+        self.field = field
+
+
+@dataclass(frozen=True, slots=True)
+class Manners:
+    """How an endpoint's model is asked, whatever it is asked for.
+
+    Attributes:
+        timeout: seconds a request may take to connect, and to send each next piece.
+        attempts: how often a request is sent at most.
+        longest_wait: seconds; a server that asks for a longer wait will not answer in this run.
+        parallel: requests under way at most, over all threads.
+        requests_per_minute, tokens_per_minute: None for as many as the endpoint takes.
+        meter: of the run's spending.
+    """
+
+    timeout: float = TIMEOUT
+    attempts: int = ATTEMPTS
+    longest_wait: float = LONGEST_WAIT
+    parallel: int = PARALLEL
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    meter: Meter = field(default_factory=Meter)
+
+
+class Answer(NamedTuple):
+    """A decoded answer and what it used."""
+
+    body: Any
+    usage: Usage
+
+
 class OpenAIClient:
     """Asks `model` at `endpoint`. Safe to use from several threads; nothing is opened before the first request.
 
     Args:
-        timeout: seconds a request may take to connect, and to send each next piece.
-        attempts: how often a request is sent at most.
-        sleep: waits between attempts, in seconds.
+        manners: how it is asked.
+        sleep: stands in for the waits between attempts, in seconds.
         cancelled: once set, the run is over: nothing more is sent, a wait between attempts ends, and the answer to what was sent is
             awaited for `last_answer` seconds more.
         last_answer: see there.
@@ -59,53 +109,71 @@ class OpenAIClient:
         model: str,
         endpoint: Endpoint,
         *,
-        timeout: float = TIMEOUT,
-        attempts: int = ATTEMPTS,
-        sleep: Callable[[float], None] = time.sleep,
+        manners: Manners | None = None,
+        sleep: Callable[[float], None] | None = None,
         cancelled: threading.Event | None = None,
         last_answer: float = LAST_ANSWER,
     ) -> None:
+        self.manners = manners = manners or Manners()
+        self._pace = Pace(
+            manners.parallel,
+            requests_per_minute=manners.requests_per_minute,
+            tokens_per_minute=manners.tokens_per_minute,
+        )
         self.model = model
         self._cancelled = cancelled
         self._last_answer = last_answer
         self._endpoint = endpoint
-        self._timeout = timeout
-        self._attempts = attempts
         self._sleep = sleep
         self._lock = threading.Lock()
         self._opened: openai.OpenAI | None = None
 
-    def ask(self, send: Callable[[openai.OpenAI], T], *, stop: threading.Event | None = None) -> T:
-        """`send(client)`, tried again while that can help.
+    def ask(self, send: Callable[[openai.OpenAI], Any], most: Usage, *, stop: threading.Event | None = None) -> Answer:
+        """The decoded answer to `send(client)`, tried again while that can help.
 
         Args:
-            send: makes one request.
+            send: makes one request and gives its raw response.
+            most: tokens that it may use.
             stop: once set, nothing more is sent and no wait lasts.
 
         Raises:
+            BudgetError: it could cost more than the run may.
+            TooLargeError: the server takes no request of that size.
+            RefusedError: a content filter turned it down.
             ModelError: the server could not be reached, or refused; `fatal` when every text would fare the same.
         """
+        tried = 0
 
-        def attempt() -> T:
-            if self._cancelled and self._cancelled.is_set():
-                raise self.error("not asked, since the run was stopped", fatal=True)
-            if stop and stop.is_set():
-                raise self.error("not asked, since another request of the batch failed")
-            return self._awaited(lambda: send(self._client()))
+        def attempt() -> Answer:
+            nonlocal tried
+            tried += 1
+            # Who was told to wait has waited.
+            epoch = self._enter(most, stop, held=tried == 1)
+            good, busy, after = False, False, None
+            try:
+                answer = self._awaited(lambda: self._sent(send, most))
+                good = True
+                return answer
+            except openai.APIStatusError as error:
+                busy = error.status_code in (429, 503)
+                after = retry_after(error.response.headers)
+                raise
+            finally:
+                self._pace.leave(epoch, busy=busy, after=after, good=good)
 
         def pause(seconds: float) -> None:
-            events = [event for event in (stop, self._cancelled) if event]
-            if events:
-                _wait(seconds, events)
-            else:
+            if self._sleep:
                 self._sleep(seconds)
+            else:
+                _wait(seconds, [event for event in (stop, self._cancelled) if event])
 
+        longest = self.manners.longest_wait
         try:
             return retrying.call(
                 attempt,
-                classify,
-                attempts=self._attempts,
-                longest_wait=LONGEST_WAIT,
+                lambda error: classify(error, longest),
+                attempts=self.manners.attempts,
+                longest_wait=longest,
                 sleep=pause,
             )
         except openai.OpenAIError as error:
@@ -116,6 +184,38 @@ class OpenAIClient:
     def error(self, problem: str, *, fatal: bool = False, passing: bool = False) -> ModelError:
         """A `ModelError` about this model, with the key taken out of `problem`."""
         return ModelError(self._message(problem), fatal=fatal, passing=passing)
+
+    def _enter(self, most: Usage, stop: threading.Event | None, *, held: bool) -> int:
+        """Waits for a turn."""
+        while True:
+            if self._cancelled and self._cancelled.is_set():
+                raise self.error("not asked, since the run was stopped", fatal=True)
+            if stop and stop.is_set():
+                raise self.error("not asked, since another request of the batch failed")
+            delay, epoch = self._pace.enter(most.prompt_tokens + most.answer_tokens, held=held)
+            if not delay:
+                return epoch
+            self._pace.rest(min(delay, _GLANCE))
+
+    def _sent(self, send: Callable[[openai.OpenAI], Any], most: Usage) -> Answer:
+        """One request, metered. It runs to its end also where nobody waits for it any more."""
+        meter = self.manners.meter
+        with meter.charged(self.model, most) as charge:
+            try:
+                response = send(self._client())
+            except openai.APIConnectionError as error:
+                if not isinstance(error.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout):
+                    meter.lost(self.model, most)
+                raise
+            self._pace.learn(response.headers)
+            try:
+                body = json.loads(response.content)
+            except ValueError as error:
+                charge.settle(usage_of(None, most))
+                raise self.error(f"gave an answer that is no JSON: {error}") from None
+            usage = usage_of(body, most)
+            charge.settle(usage)
+        return Answer(body, usage)
 
     def _awaited(self, request: Callable[[], T]) -> T:
         """`request()`, in a thread that is left alone when it has not answered some time after the run was stopped.
@@ -146,7 +246,7 @@ class OpenAIClient:
         with self._lock:
             if self._opened is None:
                 self._opened = openai.OpenAI(
-                    api_key=self._endpoint.key, base_url=self._endpoint.url, timeout=self._timeout, max_retries=0
+                    api_key=self._endpoint.key, base_url=self._endpoint.url, timeout=self.manners.timeout, max_retries=0
                 )
             return self._opened
 
@@ -164,7 +264,12 @@ class OpenAIClient:
             problem = f"{problem} {error.__cause__}"
         if is_refusal(error):
             return RefusedError(self._message(problem))
-        verdict = classify(error)
+        verdict = classify(error, self.manners.longest_wait)
+        unknown = unknown_field(error)
+        if unknown is not None:
+            return UnknownFieldError(self._message(problem), unknown)
+        if verdict.smaller:
+            return TooLargeError(self._message(problem))
         return self.error(problem, fatal=verdict.fatal, passing=verdict.passing)
 
 
@@ -172,4 +277,8 @@ def _wait(seconds: float, events: Sequence[threading.Event]) -> None:
     """Waits so long, or until one of the events is set."""
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0 and not any(event.is_set() for event in events):
-        events[0].wait(min(left, _GLANCE))
+        pause = min(left, _GLANCE)
+        if events:
+            events[0].wait(pause)
+        else:
+            time.sleep(left)

@@ -2,14 +2,19 @@
 
 An answer is trusted only as far as it was checked: as many vectors as inputs, each index once, the length expected, every number
 finite. A vector goes where its `index` says. Anything else fails the whole request, so that no vector ends up with another's text.
+
+A call is packed into requests, which are sent side by side. One that the server finds too large is halved, and what it takes is kept in
+mind. Vectors are asked for in base64, a quarter of the bytes; a server that does not know it is asked for numbers from then on.
 """
 
 from __future__ import annotations
 
-import json
+import base64
+import binascii
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,15 +25,14 @@ from chunkers import encoding
 from chunkers.errors import SettingError
 from chunkers.models.base import Vectors
 from chunkers.models.endpoint import Endpoint
-from chunkers.models.openai_client import ATTEMPTS, TIMEOUT, OpenAIClient
-from chunkers.models.requests import OPENAI_LIMITS, Limits, pack
+from chunkers.models.openai_client import Manners, OpenAIClient, TooLargeError, UnknownFieldError
+from chunkers.models.parallel import side_by_side
+from chunkers.models.requests import Limits, known_model, pack, spread
 from chunkers.models.texts import checked
+from chunkers.models.usage import Usage
 
-KNOWN_DIMENSIONS = {
-    "text-embedding-3-small": 1536,
-    "text-embedding-3-large": 3072,
-    "text-embedding-ada-002": 1536,
-}
+# Told the rows of a call that one request was for, their vectors, and what it used.
+Keep = Callable[[range, Vectors, Usage], None]
 
 
 class OpenAIEmbedder:
@@ -38,9 +42,9 @@ class OpenAIEmbedder:
         model: the server's name for it.
         api_key: the key; None for a server that wants none.
         base_url: address up to and with `/v1`; None is OpenAI's own.
-        dimensions: shortened vectors, for models that offer them; sent only if given.
-        limits: what one request may hold, in cl100k_base tokens.
-        timeout, attempts, sleep, cancelled: as `OpenAIClient`.
+        dimensions: shortened vectors, for models that offer them; sent only where the model gives others by itself.
+        limits: what one request may hold, in cl100k_base tokens; None for what is known of the model.
+        manners, sleep, cancelled: as `OpenAIClient`.
 
     Raises:
         SettingError: the address, the key or `dimensions` cannot be used.
@@ -56,22 +60,23 @@ class OpenAIEmbedder:
         api_key: str | None = None,
         base_url: str | None = None,
         dimensions: int | None = None,
-        limits: Limits = OPENAI_LIMITS,
-        timeout: float = TIMEOUT,
-        attempts: int = ATTEMPTS,
-        sleep: Callable[[float], None] = time.sleep,
+        limits: Limits | None = None,
+        manners: Manners | None = None,
+        sleep: Callable[[float], None] | None = None,
         cancelled: threading.Event | None = None,
     ) -> None:
-        if dimensions is not None and dimensions < 1:
-            raise SettingError("dimensions", dimensions, "at least 1")
+        known = known_model(model)
+        if dimensions is not None:
+            _check_dimensions(dimensions, known.dimensions, known.shortens, model)
         endpoint = Endpoint(api_key, base_url)
-        self._client = OpenAIClient(
-            model, endpoint, timeout=timeout, attempts=attempts, sleep=sleep, cancelled=cancelled
-        )
-        self._asked_dimensions = dimensions
-        self._dimensions = dimensions or KNOWN_DIMENSIONS.get(model)
+        self._client = OpenAIClient(model, endpoint, manners=manners, sleep=sleep, cancelled=cancelled)
+        self._asked = dimensions
+        self._own = known.dimensions
         self._probing = threading.Lock()
-        self._limits = limits
+        self._limits = limits or known.limits
+        self._encoding = "base64"
+        # The least that was too much for the server, and the most that it took since then.
+        self._refused, self._taken = 0, 0
 
     @property
     def name(self) -> str:
@@ -84,10 +89,14 @@ class OpenAIEmbedder:
         Raises:
             ModelError: the server gave no vector.
         """
+        return self._asked or self._own_dimensions()
+
+    def _own_dimensions(self) -> int:
+        """Length of the vectors that the model gives by itself."""
         with self._probing:
-            if self._dimensions is None:
-                self._dimensions = self._request(["dimensions"]).shape[1]
-            return self._dimensions
+            if self._own is None:
+                self._own = self._request(["dimensions"], 1, threading.Event(), {})[0].shape[1]
+            return self._own
 
     @property
     def max_input_tokens(self) -> int:
@@ -97,13 +106,13 @@ class OpenAIEmbedder:
         """cl100k_base tokens of `text`."""
         return encoding.count_tokens(text)
 
-    def request_count(self, texts: Sequence[str]) -> int:
-        """How many requests `embed` would send for `texts`.
+    def request_count(self, token_counts: Sequence[int]) -> int:
+        """How many requests `embed` would send for texts of so many tokens each.
 
         Raises:
             InputTooLongError: a text has more tokens than the model takes.
         """
-        return len(pack([self.count_tokens(text) for text in texts], self._limits))
+        return len(self._packed(token_counts))
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Vectors of shape (len(texts), dimensions), float32, unit length, in the order asked.
@@ -113,33 +122,96 @@ class OpenAIEmbedder:
             InputTooLongError: a text has more tokens than the model takes; nothing was sent.
             ModelError: the server failed, or answered with other vectors than were asked for.
         """
-        ready = checked(texts)
-        requests = pack([self.count_tokens(text) for text in ready], self._limits)
-        vectors = np.empty((len(ready), self.dimensions), dtype=np.float32)
-        for request in requests:
-            found = self._request([ready[row] for row in request])
-            if found.shape[1] != self.dimensions:
-                problem = f"answered with {found.shape[1]} dimensions instead of {self.dimensions}"
-                raise self._client.error(problem, fatal=True)
-            vectors[request.start : request.stop] = found
+        vectors = np.empty((len(texts), self.dimensions), dtype=np.float32)
+
+        def keep(rows: range, found: Vectors, usage: Usage) -> None:
+            vectors[rows.start : rows.stop] = found
+
+        self.embed_parts(texts, keep)
         return vectors
 
-    def _request(self, texts: list[str]) -> NDArray[np.float64]:
-        """One request: unit vectors of shape (len(texts), whatever the server gives)."""
-        # "float" is said because the library's default, base64, is not known to every compatible server.
-        extra: Any = {} if self._asked_dimensions is None else {"dimensions": self._asked_dimensions}
+    def embed_parts(self, texts: Sequence[str], keep: Keep) -> None:
+        """As `embed`, but each request's vectors are handed on as soon as they are there, also when another request fails.
 
-        def send(client: openai.OpenAI) -> bytes:
-            answer = client.embeddings.with_raw_response.create(
-                model=self.name, input=texts, encoding_format="float", **extra
-            )
-            return answer.content
+        Args:
+            texts: to be embedded.
+            keep: told the rows, their vectors and what the request used, by the thread that sent it.
 
-        # Read here and not by the library, which takes 50 times as long to build its objects and checks nothing.
+        Raises:
+            As `embed`.
+        """
+        ready = checked(texts)
+        if not ready:
+            return
+        counts = [self.count_tokens(text) for text in ready]
+        packed = self._packed(counts)
+        side_by_side([partial(self._send, ready, counts, keep, rows) for rows in packed], self._client.manners.parallel)
+
+    def _packed(self, counts: Sequence[int]) -> list[range]:
+        limits = spread(len(counts), self._client.manners.parallel, self._limits)
+        if self._refused:
+            most = max(self._taken, self._refused // 2, 1)
+            limits = replace(limits, max_inputs=min(limits.max_inputs, most))
+        return pack(counts, limits)
+
+    def _send(
+        self, texts: Sequence[str], counts: Sequence[int], keep: Keep, rows: range, stop: threading.Event
+    ) -> None:
+        """A request for `rows`; in halves, if it is too large."""
         try:
-            return unit_vectors(json.loads(self._client.ask(send)), len(texts))
+            shorter = self._asked is not None and self._asked != self._own_dimensions()
+            extra = {"dimensions": self._asked} if shorter else {}
+            found, usage = self._request([texts[row] for row in rows], sum(counts[row] for row in rows), stop, extra)
+        except TooLargeError:
+            if len(rows) == 1:
+                raise
+            self._refused = min(self._refused or len(rows), len(rows))
+            half = rows.start + len(rows) // 2
+            self._send(texts, counts, keep, range(rows.start, half), stop)
+            self._send(texts, counts, keep, range(half, rows.stop), stop)
+            return
+        if self._refused:
+            self._taken = max(self._taken, len(rows))
+        dimensions = self.dimensions
+        if found.shape[1] != dimensions:
+            problem = f"answered with {found.shape[1]} dimensions instead of {dimensions}"
+            raise self._client.error(problem, fatal=True)
+        keep(rows, found.astype(np.float32), usage)
+
+    def _request(
+        self, texts: list[str], tokens: int, stop: threading.Event, extra: Mapping[str, Any]
+    ) -> tuple[NDArray[np.float64], Usage]:
+        """One request: unit vectors of shape (len(texts), whatever the server gives), and what it used."""
+        encoding_format: Any = self._encoding
+
+        def send(client: openai.OpenAI) -> Any:
+            # The raw answer, since the library takes 50 times as long to build its objects and checks nothing.
+            return client.embeddings.with_raw_response.create(
+                model=self.name, input=texts, encoding_format=encoding_format, **extra
+            )
+
+        try:
+            body, usage = self._client.ask(send, Usage(1, tokens), stop=stop)
+        except UnknownFieldError as error:
+            if error.field != "encoding_format" or encoding_format == "float":
+                raise
+            self._encoding = "float"
+            return self._request(texts, tokens, stop, extra)
+        try:
+            return unit_vectors(body, len(texts)), usage
         except ValueError as error:
             raise self._client.error(f"gave no usable vectors: {error}") from error
+
+
+def _check_dimensions(dimensions: int, most: int | None, shortens: bool, model: str) -> None:
+    if dimensions < 1:
+        raise SettingError("embedding_dimensions", dimensions, "at least 1")
+    if most is not None and dimensions > most:
+        raise SettingError("embedding_dimensions", dimensions, f"at most {most}, which is what {model} gives")
+    if most is not None and dimensions != most and not shortens:
+        raise SettingError(
+            "embedding_dimensions", dimensions, f"{most} or left out, since {model} gives no shorter vectors"
+        )
 
 
 def unit_vectors(answer: Any, count: int) -> NDArray[np.float64]:
@@ -157,7 +229,7 @@ def unit_vectors(answer: Any, count: int) -> NDArray[np.float64]:
     if by_index.keys() != set(range(count)):
         raise ValueError(f"the indexes are not 0 to {count - 1}, each once")
     try:
-        vectors = np.array([by_index[index] for index in range(count)], dtype=np.float64)
+        vectors = np.array([_numbers(by_index[index]) for index in range(count)], dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise ValueError("vectors of different lengths, or no numbers in them") from None
     if vectors.ndim != 2 or not vectors.shape[1]:
@@ -167,3 +239,13 @@ def unit_vectors(answer: Any, count: int) -> NDArray[np.float64]:
     if not (np.isfinite(vectors).all() and np.isfinite(lengths).all() and (lengths > 0).all()):
         raise ValueError("a vector holds a number that is not finite, or zeros only")
     return vectors / lengths
+
+
+def _numbers(embedding: Any) -> Any:
+    """A vector as numbers: base64 of float32 in little-endian order, or numbers as they are."""
+    if not isinstance(embedding, str):
+        return embedding
+    try:
+        return np.frombuffer(base64.b64decode(embedding, validate=True), dtype="<f4")
+    except binascii.Error as error:
+        raise ValueError(f"an embedding is no base64: {error}") from None

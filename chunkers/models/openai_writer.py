@@ -1,27 +1,34 @@
 """Contexts from a chat model of an OpenAI-compatible server.
 
 One request per chunk, several at a time. An answer that is empty, refused or longer than was asked for is replaced by the
-outline's context and marked as a fallback; a server that gives no answer at all is an error.
+outline's context and marked as a fallback; a server that gives no answer at all is an error. Servers differ in what they call the bound
+of an answer, and some models take no temperature: what one complains about is asked for in the other way from then on.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import openai
 
-from chunkers.errors import SettingError
+from chunkers import encoding
 from chunkers.models import prompt
 from chunkers.models.base import Context, ContextRequest
 from chunkers.models.endpoint import Endpoint
-from chunkers.models.openai_client import ATTEMPTS, TIMEOUT, OpenAIClient, RefusedError
+from chunkers.models.openai_client import Manners, OpenAIClient, RefusedError, UnknownFieldError
 from chunkers.models.outline import OutlineWriter
+from chunkers.models.parallel import side_by_side
+from chunkers.models.usage import Usage
 
-PARALLEL = 8
+# Told the place of a request among those of a call, its context, and what it used.
+Keep = Callable[[int, Context, Usage], None]
+
+# Tokens around a message and around a prompt, as OpenAI's chat models count them.
+_AROUND_MESSAGE, _AROUND_PROMPT = 3, 3
 
 
 class OpenAIContextWriter:
@@ -31,11 +38,10 @@ class OpenAIContextWriter:
         model: the server's name for it.
         api_key: the key; None for a server that wants none.
         base_url: address up to and with `/v1`; None is OpenAI's own.
-        parallel: requests under way at most, over all threads.
-        timeout, attempts, cancelled: as `OpenAIClient`.
+        manners, cancelled: as `OpenAIClient`.
 
     Raises:
-        SettingError: the address, the key or `parallel` cannot be used.
+        SettingError: the address, the key or a limit cannot be used.
     """
 
     prompt_version = prompt.VERSION
@@ -46,22 +52,23 @@ class OpenAIContextWriter:
         *,
         api_key: str | None = None,
         base_url: str | None = None,
-        parallel: int = PARALLEL,
-        timeout: float = TIMEOUT,
-        attempts: int = ATTEMPTS,
+        manners: Manners | None = None,
         cancelled: threading.Event | None = None,
     ) -> None:
-        if parallel < 1:
-            raise SettingError("parallel", parallel, "at least 1")
-        endpoint = Endpoint(api_key, base_url)
-        self._client = OpenAIClient(model, endpoint, timeout=timeout, attempts=attempts, cancelled=cancelled)
-        self._parallel = parallel
-        self._slots = threading.BoundedSemaphore(parallel)
+        self._client = OpenAIClient(model, Endpoint(api_key, base_url), manners=manners, cancelled=cancelled)
         self._outline = OutlineWriter()
+        self._bounds: dict[str, Any] = {"max_tokens": prompt.MAX_TOKENS, "temperature": 0}
 
     @property
     def name(self) -> str:
         return self._client.model
+
+    def prompt_tokens(self, request: ContextRequest) -> int:
+        """cl100k_base tokens of the whole prompt, about what the model counts."""
+        return (
+            sum(_AROUND_MESSAGE + encoding.count_tokens(text["content"]) for text in _messages(request))
+            + _AROUND_PROMPT
+        )
 
     def write(self, requests: Sequence[ContextRequest]) -> list[Context]:
         """One context per request, in order.
@@ -69,51 +76,78 @@ class OpenAIContextWriter:
         Raises:
             ModelError: the server could not be asked; requests that had not begun are not sent.
         """
-        stop = threading.Event()
-        with ThreadPoolExecutor(self._parallel, thread_name_prefix="context") as pool:
-            futures = [pool.submit(self._write_one, request, stop) for request in requests]
-            try:
-                for future in as_completed(futures):
-                    future.result()
-            except BaseException:
-                # Also at Ctrl-C: leaving the pool waits for its threads, which must then neither sleep nor begin anything.
-                stop.set()
-                for future in futures:
-                    future.cancel()
-                raise
-            return [future.result() for future in futures]
+        contexts: dict[int, Context] = {}
 
-    def _write_one(self, request: ContextRequest, stop: threading.Event) -> Context:
-        with self._slots:
-            try:
-                answer = self._client.ask(lambda client: self._send(client, request), stop=stop)
-            except RefusedError:
-                answer = ""
+        def keep(place: int, context: Context, usage: Usage) -> None:
+            contexts[place] = context
+
+        self.write_parts(requests, keep)
+        return [contexts[place] for place in range(len(requests))]
+
+    def write_parts(self, requests: Sequence[ContextRequest], keep: Keep) -> None:
+        """As `write`, but each context is handed on as soon as it is there, also when another request fails.
+
+        Args:
+            requests: chunks that want a context.
+            keep: told a request's place, its context and what it used, by the thread that asked.
+
+        Raises:
+            As `write`.
+        """
+        if requests:
+            asked = [partial(self._write_one, place, request, keep) for place, request in enumerate(requests)]
+            side_by_side(asked, self._client.manners.parallel)
+
+    def _write_one(self, place: int, request: ContextRequest, keep: Keep, stop: threading.Event) -> None:
+        usage = Usage(1)
+        try:
+            answer, usage = self._ask(request, stop)
+        except RefusedError:
+            answer = ""
         text = prompt.clean(answer)
         if not text or len(text) > prompt.LONGEST_CONTEXT:
             (outline,) = self._outline.write([request])
-            return replace(outline, fallback=True)
-        return Context(text, self.name)
+            keep(place, replace(outline, fallback=True), usage)
+        else:
+            keep(place, Context(text, self.name), usage)
 
-    def _send(self, client: openai.OpenAI, request: ContextRequest) -> str:
-        """The model's answer; empty where it refused or ran into the bound."""
-        completion = client.chat.completions.create(
-            model=self.name,
-            messages=[
-                {"role": "system", "content": prompt.SYSTEM},
-                {"role": "user", "content": prompt.user_prompt(request)},
-            ],
-            temperature=0,
-            max_tokens=prompt.MAX_TOKENS,
-        )
-        return self._answer(completion)
+    def _ask(self, request: ContextRequest, stop: threading.Event) -> tuple[str, Usage]:
+        """The model's answer, empty where it refused or ran into the bound, and what it used."""
+        bounds = dict(self._bounds)
 
-    def _answer(self, completion: Any) -> str:
-        # The library builds its objects without checking them, so nothing is certain to be there.
+        def send(client: openai.OpenAI) -> Any:
+            return client.chat.completions.with_raw_response.create(
+                model=self.name, messages=_messages(request), **bounds
+            )
+
         try:
-            choice = completion.choices[0]
-            refused = choice.finish_reason in ("content_filter", "length") or getattr(choice.message, "refusal", None)
-            content = choice.message.content
-        except (AttributeError, IndexError, TypeError):
+            body, usage = self._client.ask(send, Usage(1, self.prompt_tokens(request), 0, prompt.MAX_TOKENS), stop=stop)
+        except UnknownFieldError as error:
+            if error.field not in bounds or error.field == "max_completion_tokens":
+                raise
+            self._bounds = _without(self._bounds, error.field)
+            return self._ask(request, stop)
+        return self._answer(body), usage
+
+    def _answer(self, body: Any) -> str:
+        try:
+            choice = body["choices"][0]
+            message = choice["message"]
+            refused = choice.get("finish_reason") in ("content_filter", "length") or message.get("refusal")
+            content = message.get("content")
+        except (AttributeError, IndexError, KeyError, TypeError):
             raise self._client.error("the answer is no chat completion") from None
         return content if isinstance(content, str) and not refused else ""
+
+
+def _messages(request: ContextRequest) -> list[Any]:
+    return [
+        {"role": "system", "content": prompt.SYSTEM},
+        {"role": "user", "content": prompt.user_prompt(request)},
+    ]
+
+
+def _without(bounds: dict[str, Any], field: str) -> dict[str, Any]:
+    """The bounds of an answer without a field that the model does not take."""
+    rest = {name: value for name, value in bounds.items() if name != field}
+    return {**rest, "max_completion_tokens": prompt.MAX_TOKENS} if field == "max_tokens" else rest

@@ -13,11 +13,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from chunkers.models.base import Context, ContextRequest, ContextWriter, Embedder, Vectors
-from chunkers.models.cache import ModelCache, context_key, groups, vector_key
-from chunkers.models.openai_embedder import OpenAIEmbedder
+from chunkers.models.base import Context, ContextRequest, ContextWriter, Embedder, PartedEmbedder, PartedWriter, Vectors
+from chunkers.models.cache import ModelCache, context_key, vector_key
 from chunkers.models.outline import OutlineWriter
+from chunkers.models.usage import Usage
 from chunkers.models.wordllama_embedder import WordllamaEmbedder
+
+# Tokens of a context of two sentences: what an answer is taken to cost that nobody has asked for yet.
+TYPICAL_ANSWER = 60
 
 
 class Asked:
@@ -44,7 +47,8 @@ class RehearsedEmbedder:
     Attributes:
         sent: texts that would be sent to the model.
         cached: texts whose vector is in the cache, or would be by then.
-        requests: requests that an endpoint would get.
+        usage: what an endpoint would count for `sent`; nothing for a model of our own.
+        spared: tokens of `cached`, which an endpoint will not be asked for.
         guessed: a vector was made up.
     """
 
@@ -53,7 +57,8 @@ class RehearsedEmbedder:
         self._cache = cache
         self._asked = asked
         self._builtin = isinstance(embedder, WordllamaEmbedder)
-        self.sent = self.cached = self.requests = 0
+        self.sent = self.cached = self.spared = 0
+        self.usage = Usage()
         self.guessed = False
 
     @property
@@ -88,7 +93,7 @@ class RehearsedEmbedder:
         new = [missing[place] for place in self._asked.new([keys[place] for place in missing])]
         self.sent += len(new)
         self.cached += len(texts) - len(new)
-        self.requests += self._requests({keys[place]: texts[place] for place in new})
+        self._count(texts, new)
         vectors = np.empty((len(texts), self.dimensions), dtype=np.float32)
         for place, key in enumerate(keys):
             if key in known:
@@ -97,14 +102,15 @@ class RehearsedEmbedder:
             vectors[missing] = self._answers([texts[place] for place in missing])
         return vectors
 
-    def _requests(self, texts: dict[bytes, str]) -> int:
-        """Requests for `texts`, in the groups in which the cache would ask for them."""
-        if self._builtin or not texts:
-            return 0
-        if not isinstance(self._embedder, OpenAIEmbedder):
-            return 1
-        parts = groups(list(texts), texts)
-        return sum(self._embedder.request_count([texts[key] for key in part]) for part in parts)
+    def _count(self, texts: Sequence[str], new: Sequence[int]) -> None:
+        """What an endpoint would count for the texts at the places `new`, and what the others spare."""
+        if not isinstance(self._embedder, PartedEmbedder):
+            return
+        counts = [self.count_tokens(text) for text in texts]
+        asked = [counts[place] for place in new]
+        self.spared += sum(counts) - sum(asked)
+        if asked:
+            self.usage += Usage(self._embedder.request_count(asked), sum(asked))
 
     def _answers(self, texts: Sequence[str]) -> Vectors:
         if self._builtin:
@@ -123,7 +129,8 @@ class RehearsedContextWriter:
         self._cache = cache
         self._asked = asked
         self._outline = OutlineWriter()
-        self.sent = self.cached = self.requests = 0
+        self.sent = self.cached = self.spared = 0
+        self.usage = Usage()
         self.guessed = False
 
     @property
@@ -138,13 +145,17 @@ class RehearsedContextWriter:
         """One context per request, in order, some of them the outline's."""
         keys = [context_key(self.name, self.prompt_version, request) for request in requests]
         known = self._cache.get_contexts(dict.fromkeys(keys)) if self._cache else {}
-        missing = [key for key in keys if key not in known]
-        new = len(self._asked.new(missing))
-        self.sent += new
-        self.cached += len(requests) - new
+        missing = [place for place, key in enumerate(keys) if key not in known]
+        new = [missing[place] for place in self._asked.new([keys[place] for place in missing])]
+        self.sent += len(new)
+        self.cached += len(requests) - len(new)
         if not isinstance(self._writer, OutlineWriter):
-            self.requests += new
             self.guessed = self.guessed or bool(missing)
+        if isinstance(self._writer, PartedWriter):
+            counts = [self._writer.prompt_tokens(request) for request in requests]
+            prompts = sum(counts[place] for place in new)
+            self.spared += sum(counts) - prompts
+            self.usage += Usage(len(new), prompts, 0, TYPICAL_ANSWER * len(new), estimated=bool(new))
         outlines = self._outline.write(requests)
         return [
             Context(known[key], self.name) if key in known else outline

@@ -1,4 +1,4 @@
-"""How many texts go into one embedding request: a pure packer.
+"""How many texts go into one embedding request: a pure packer, and what is known of models that are asked over a network.
 
 A server refuses a request for three reasons: too many inputs, one input with too many tokens, too many tokens in all. Requests are
 filled in order, so a request is a range of the inputs and an answer's place is known from it.
@@ -7,7 +7,7 @@ filled in order, so a request is a range of the inputs and an answer's place is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from chunkers.errors import ModelError, SettingError
 
@@ -35,6 +35,37 @@ class Limits:
 
 OPENAI_LIMITS = Limits()
 
+# Inputs that a request has at least before a call is spread over several requests at a time.
+SPREAD_INPUTS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class KnownModel:
+    """An embedding model of an endpoint.
+
+    Attributes:
+        dimensions: of its vectors; None if they have to be asked for.
+        shortens: it gives shorter vectors when asked to.
+        limits: of a request.
+    """
+
+    dimensions: int | None = None
+    shortens: bool = True
+    limits: Limits = field(default=OPENAI_LIMITS)
+
+
+# Any other model is asked for its dimensions, and its requests are held to OpenAI's limits.
+KNOWN_MODELS = {
+    "text-embedding-3-small": KnownModel(1536),
+    "text-embedding-3-large": KnownModel(3072),
+    "text-embedding-ada-002": KnownModel(1536, shortens=False),
+}
+
+
+def known_model(name: str) -> KnownModel:
+    """What is known of a model by its name."""
+    return KNOWN_MODELS.get(name, KnownModel())
+
 
 class InputTooLongError(ModelError):
     """An input with more tokens than the model takes. It is never cut: a vector of half a text would be found for the whole.
@@ -50,6 +81,12 @@ class InputTooLongError(ModelError):
         self.index = index
         self.tokens = tokens
         self.cap = cap
+
+
+def spread(inputs: int, parallel: int, limits: Limits) -> Limits:
+    """`limits` with fewer inputs a request, where so many inputs would otherwise leave some of `parallel` requests unsent."""
+    share = max(SPREAD_INPUTS, -(-inputs // parallel))
+    return replace(limits, max_inputs=min(limits.max_inputs, share))
 
 
 def pack(token_counts: Sequence[int], limits: Limits = OPENAI_LIMITS) -> list[range]:

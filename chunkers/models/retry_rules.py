@@ -7,6 +7,7 @@ text cannot be embedded, the next may. A 5xx is tried again and then counts agai
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
@@ -17,8 +18,8 @@ import openai
 
 from chunkers.retrying import Verdict
 
-# A server that asks for a longer wait than this (a daily quota) will not answer in this run.
-LONGEST_WAIT = 120.0
+# A server that asks for a longer wait than this (a daily quota) will not answer in this run, unless it is told to wait longer.
+LONGEST_WAIT = 600.0
 
 _FATAL_STATUS = frozenset({401, 402, 403, 404, 405, 410})
 _AGAIN_STATUS = frozenset({408, 409, 429})
@@ -39,8 +40,21 @@ _FATAL_CODES = frozenset(
 _SETTING_FIELDS = frozenset({"model", "dimensions", "encoding_format", "temperature", "max_tokens"})
 
 
-def classify(error: BaseException) -> Verdict:
-    """What to do about `error`."""
+# What servers say of a request with too many inputs, or too many tokens in all. A single input that is too long says otherwise.
+_TOO_LARGE_CODES = frozenset({"max_tokens_per_request", "token_limit_exceeded", "request_too_large"})
+_TOO_LARGE = re.compile(
+    r"tokens per request|batch size|too many inputs|(max|maximum) (number|amount) of inputs|input array|request (entity )?too large",
+    re.IGNORECASE,
+)
+
+
+def classify(error: BaseException, longest_wait: float = LONGEST_WAIT) -> Verdict:
+    """What to do about `error`.
+
+    Args:
+        error: of a request.
+        longest_wait: seconds that a server may ask to wait.
+    """
     if isinstance(error, openai.APIConnectionError):
         # A connection that could not be made concerns every text; one that broke or fell silent perhaps only this one.
         return Verdict(again=True, fatal=isinstance(error.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout))
@@ -51,10 +65,28 @@ def classify(error: BaseException) -> Verdict:
         return Verdict(again=False, fatal=True)
     if status in _AGAIN_STATUS or status >= 500:
         after = retry_after(error.response.headers)
-        if after is not None and after > LONGEST_WAIT:
+        if after is not None and after > longest_wait:
             return Verdict(again=False, after=after, fatal=True)
         return Verdict(again=True, after=after, fatal=status == 429)
+    if is_too_large(error):
+        return Verdict(again=False, smaller=True)
     return Verdict(again=False, fatal=str(error.param) in _SETTING_FIELDS)
+
+
+def is_too_large(error: BaseException) -> bool:
+    """Whether a request held more than the server takes at once."""
+    if not isinstance(error, openai.APIStatusError) or error.status_code not in (400, 413, 422):
+        return False
+    return error.status_code == 413 or bool(_codes(error) & _TOO_LARGE_CODES) or bool(_TOO_LARGE.search(str(error)))
+
+
+def unknown_field(error: BaseException) -> str | None:
+    """The request field that a server does not know or take, such as `max_tokens`; None for any other complaint."""
+    if not isinstance(error, openai.APIStatusError) or error.status_code not in (400, 422):
+        return None
+    if _codes(error) & {"unsupported_parameter", "unsupported_value"}:
+        return str(error.param)
+    return "encoding_format" if "encoding_format" in f"{error.param} {error}" else None
 
 
 def is_refusal(error: BaseException) -> bool:

@@ -144,7 +144,7 @@ def test_boundaries_that_a_paid_model_decides_are_an_estimate(source: Path, endp
 
 def test_a_model_of_another_kind_is_not_asked_either(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     embedder = HashEmbedder()
-    monkeypatch.setattr("flows.models.open_embedder", lambda name, endpoint, cancelled: embedder)
+    monkeypatch.setattr("flows.models.open_embedder", lambda name, endpoint, options: embedder)
     report = ingest(source, dry_run=True)
     assert embedder.texts == []
     assert all(own.embedded + own.cached > 0 for own in report.strategies.values())

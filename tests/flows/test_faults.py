@@ -105,14 +105,14 @@ class Case:
 def shared_case(tmp_path_factory: pytest.TempPathFactory) -> Case:
     embedder = Failing()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("flows.models.open_embedder", lambda name, endpoint, cancelled: embedder)
+        patch.setattr("flows.models.open_embedder", lambda name, endpoint, options: embedder)
         patch.setenv("QUARRY_HOME", "")
         return Case(tmp_path_factory.mktemp("case"), embedder)
 
 
 @pytest.fixture
 def case(shared_case: Case, few_at_once: None, monkeypatch: pytest.MonkeyPatch) -> Case:
-    monkeypatch.setattr("flows.models.open_embedder", lambda name, endpoint, cancelled: shared_case.embedder)
+    monkeypatch.setattr("flows.models.open_embedder", lambda name, endpoint, options: shared_case.embedder)
     return shared_case
 
 

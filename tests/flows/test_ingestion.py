@@ -45,7 +45,7 @@ def of_kind(collection: str, kind: str) -> list[dict[str, Any]]:
 @pytest.fixture
 def picky(monkeypatch: pytest.MonkeyPatch) -> HashEmbedder:
     embedder = HashEmbedder()
-    monkeypatch.setattr("flows.models.open_embedder", lambda name, endpoint, cancelled: embedder)
+    monkeypatch.setattr("flows.models.open_embedder", lambda name, endpoint, options: embedder)
     return embedder
 
 

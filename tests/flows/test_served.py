@@ -171,7 +171,7 @@ class Meeting(HashEmbedder):
 @pytest.fixture
 def meeting(monkeypatch: pytest.MonkeyPatch) -> Meeting:
     embedder = Meeting()
-    monkeypatch.setattr("flows.models.open_embedder", lambda name, endpoint, cancelled: embedder)
+    monkeypatch.setattr("flows.models.open_embedder", lambda name, endpoint, options: embedder)
     return embedder
 
 

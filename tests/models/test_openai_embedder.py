@@ -11,6 +11,7 @@ import pytest
 
 from chunkers.errors import ModelError, SettingError
 from chunkers.models.base import Embedder
+from chunkers.models.openai_client import Manners
 from chunkers.models.openai_embedder import OpenAIEmbedder
 from chunkers.models.requests import InputTooLongError, Limits
 from tests import openai_server as faults
@@ -43,7 +44,7 @@ def test_the_request_asks_for_floats_and_names_no_dimensions(
     embedder: OpenAIEmbedder, openai_server: OpenAIServer
 ) -> None:
     embedder.embed(["one"])
-    assert openai_server.requests[0].body == {"input": ["one"], "model": SMALL, "encoding_format": "float"}
+    assert openai_server.requests[0].body == {"input": ["one"], "model": SMALL, "encoding_format": "base64"}
 
 
 def test_dimensions_are_sent_if_given(openai_server: OpenAIServer) -> None:
@@ -107,9 +108,9 @@ def test_vectors_of_any_length_are_brought_to_unit_length(
         (faults.changed(lambda answer: answer.update(data=None)), "no list of embeddings"),
         (faults.changed(lambda answer: answer.update(data=[1, 2, 3, 4])), "no list of embeddings"),
         (Fault(body=[]), "no list of embeddings"),
-        (Fault(body=b"<html>a proxy's page</html>"), "no usable vectors"),
-        (Fault(body=b"\xff\xfe"), "no usable vectors"),
-        (Fault(body=b""), "no usable vectors"),
+        (Fault(body=b"<html>a proxy's page</html>"), "no JSON"),
+        (Fault(body=b"\xff\xfe"), "no JSON"),
+        (Fault(body=b""), "no JSON"),
     ],
 )
 def test_an_answer_with_other_vectors_than_asked_fails(
@@ -139,10 +140,12 @@ def test_requests_are_packed_within_the_limits(openai_server: OpenAIServer) -> N
     assert sent == [1, 3, 3, 2]  # the first asks for the dimensions
 
 
-def test_the_servers_own_limits_hold_by_default(embedder: OpenAIEmbedder, openai_server: OpenAIServer) -> None:
+def test_a_call_of_many_texts_is_spread_over_requests_side_by_side(
+    embedder: OpenAIEmbedder, openai_server: OpenAIServer
+) -> None:
     texts = [f"t{number}" for number in range(2500)]
     np.testing.assert_allclose(embedder.embed(texts), expected(texts), atol=1e-6)
-    assert [len(request.body["input"]) for request in openai_server.requests] == [2048, 452]
+    assert [len(request.body["input"]) for request in openai_server.requests] == [313] * 7 + [309]
 
 
 def test_a_text_over_the_limit_fails_before_anything_is_sent(
@@ -210,7 +213,11 @@ def test_what_may_pass_is_tried_again(embedder: OpenAIEmbedder, openai_server: O
 
 def test_a_silent_server_is_tried_again(openai_server: OpenAIServer, clock: Clock) -> None:
     impatient = OpenAIEmbedder(
-        "text-embedding-3-small", api_key=openai_server.key, base_url=openai_server.url, timeout=0.1, sleep=clock
+        "text-embedding-3-small",
+        api_key=openai_server.key,
+        base_url=openai_server.url,
+        manners=Manners(timeout=0.1),
+        sleep=clock,
     )
     openai_server.faults.append(faults.slow(0.3))
     assert impatient.embed(["one"]).shape == (1, 1536)

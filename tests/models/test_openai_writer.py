@@ -12,6 +12,7 @@ import pytest
 from chunkers.errors import ModelError, SettingError
 from chunkers.models import prompt
 from chunkers.models.base import Context, ContextRequest, ContextWriter
+from chunkers.models.openai_client import Manners
 from chunkers.models.openai_writer import OpenAIContextWriter
 from chunkers.models.outline import outline
 from tests import openai_server as faults
@@ -107,7 +108,7 @@ def test_a_busy_server_is_asked_again(writer: OpenAIContextWriter, openai_server
         (faults.status(404), True),
         (faults.quota_spent(), True),
         (faults.status(400, code="context_length_exceeded"), False),
-        (faults.status(400, code="unsupported_parameter", param="max_tokens"), True),
+        (faults.status(400, code="unsupported_parameter", param="messages"), True),
         (Fault(body={"choices": []}), False),
         (Fault(body={"object": "list"}), False),
         (Fault(body=["odd"]), False),
@@ -149,7 +150,9 @@ def test_after_an_error_no_other_request_waits_for_its_next_try(
 
 def test_requests_under_way_are_bounded_over_all_threads(openai_server: OpenAIServer, section: Build) -> None:
     openai_server.always = faults.slow(0.01)
-    bounded = OpenAIContextWriter("gpt-4o-mini", api_key=openai_server.key, base_url=openai_server.url, parallel=3)
+    bounded = OpenAIContextWriter(
+        "gpt-4o-mini", api_key=openai_server.key, base_url=openai_server.url, manners=Manners(parallel=3)
+    )
     batches = [[section(f"{batch}-{number}") for number in range(12)] for batch in range(3)]
     threads = [threading.Thread(target=bounded.write, args=(batch,)) for batch in batches]
     for thread in threads:
@@ -178,4 +181,4 @@ def test_a_hostile_section_stays_between_its_tags(
 
 def test_at_least_one_request_may_be_under_way() -> None:
     with pytest.raises(SettingError, match="parallel"):
-        OpenAIContextWriter("gpt-4o-mini", parallel=0)
+        OpenAIContextWriter("gpt-4o-mini", manners=Manners(parallel=0))

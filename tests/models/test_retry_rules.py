@@ -16,6 +16,7 @@ AGAIN = Verdict(again=True)
 BUSY = Verdict(again=True, fatal=True)
 PERMANENT = Verdict(again=False)
 FATAL = Verdict(again=False, fatal=True)
+SMALLER = Verdict(again=False, smaller=True)
 
 
 def answered(code: int, body: Any = None, **headers: str) -> openai.APIStatusError:
@@ -40,7 +41,9 @@ def broken(cause: Exception) -> openai.APIConnectionError:
         (answered(529), AGAIN),
         (answered(400), PERMANENT),
         (answered(400, {"code": "context_length_exceeded", "param": "input"}), PERMANENT),
-        (answered(413), PERMANENT),
+        (answered(413), SMALLER),
+        (answered(400, {"code": "max_tokens_per_request"}), SMALLER),
+        (answered(422, {"type": "token_limit_exceeded"}), SMALLER),
         (answered(422), PERMANENT),
         (answered(401), FATAL),
         (answered(402), FATAL),

@@ -10,7 +10,8 @@ import pytest
 
 from chunkers.errors import ModelError
 from chunkers.models.endpoint import Endpoint
-from chunkers.models.openai_client import OpenAIClient
+from chunkers.models.openai_client import Answer, OpenAIClient
+from chunkers.models.usage import Usage
 from tests.models.conftest import SMALL
 from tests.openai_server import Gate, OpenAIServer
 
@@ -26,31 +27,33 @@ def held(openai_server: OpenAIServer) -> Iterator[Gate]:
 
 
 @pytest.fixture
-def asking(openai_server: OpenAIServer) -> Iterator[Callable[..., Future[int]]]:
-    """Starts a request of a client that ends at `cancelled`; a future of how many vectors there are."""
+def asking(openai_server: OpenAIServer) -> Iterator[Callable[..., Future[Answer]]]:
+    """Starts a request of a client that ends at `cancelled`; a future of its answer."""
     endpoint = Endpoint(openai_server.key, openai_server.url)
     with ThreadPoolExecutor(1) as pool:
 
-        def ask(cancelled: threading.Event, last_answer: float) -> Future[int]:
+        def ask(cancelled: threading.Event, last_answer: float) -> Future[Answer]:
             client = OpenAIClient(SMALL, endpoint, cancelled=cancelled, last_answer=last_answer)
             return pool.submit(
-                client.ask, lambda sender: len(sender.embeddings.create(model=SMALL, input=["a", "b"]).data)
+                client.ask,
+                lambda sender: sender.embeddings.with_raw_response.create(model=SMALL, input=["a", "b"]),
+                Usage(1, 2),
             )
 
         yield ask
 
 
-def test_an_answer_that_comes_after_the_stop_counts(held: Gate, asking: Callable[..., Future[int]]) -> None:
+def test_an_answer_that_comes_after_the_stop_counts(held: Gate, asking: Callable[..., Future[Answer]]) -> None:
     cancelled = threading.Event()
     answer = asking(cancelled, last_answer=BOUND)
     assert held.reached.wait(BOUND)
     cancelled.set()
     held.opened.set()
-    assert answer.result(BOUND) == 2
+    assert len(answer.result(BOUND).body["data"]) == 2
 
 
 def test_a_request_that_hangs_is_given_up_after_the_stop(
-    held: Gate, asking: Callable[..., Future[int]], openai_server: OpenAIServer
+    held: Gate, asking: Callable[..., Future[Answer]], openai_server: OpenAIServer
 ) -> None:
     cancelled = threading.Event()
     answer = asking(cancelled, last_answer=0.01)
@@ -62,15 +65,15 @@ def test_a_request_that_hangs_is_given_up_after_the_stop(
     assert len(openai_server.requests) == 1
 
 
-def test_without_a_stop_a_late_answer_is_awaited(held: Gate, asking: Callable[..., Future[int]]) -> None:
+def test_without_a_stop_a_late_answer_is_awaited(held: Gate, asking: Callable[..., Future[Answer]]) -> None:
     answer = asking(threading.Event(), last_answer=0.0)
     assert held.reached.wait(BOUND)
     held.opened.set()
-    assert answer.result(BOUND) == 2
+    assert len(answer.result(BOUND).body["data"]) == 2
 
 
 def test_errors_of_the_server_pass_through(openai_server: OpenAIServer) -> None:
     client = OpenAIClient(SMALL, Endpoint("sk-wrong", openai_server.url), cancelled=threading.Event())
     with pytest.raises(ModelError, match="check OPENAI_API_KEY") as caught:
-        client.ask(lambda sender: sender.embeddings.create(model=SMALL, input=["a"]))
+        client.ask(lambda sender: sender.embeddings.with_raw_response.create(model=SMALL, input=["a"]), Usage(1, 1))
     assert "sk-wrong" not in str(caught.value)
