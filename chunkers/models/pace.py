@@ -142,6 +142,9 @@ class Pace:
                 if after is not None:
                     self._held_until = max(self._held_until, self._clock() + after)
             elif good:
+                if epoch == self._epoch:
+                    # Whoever it told to wait has asked again since, and was answered.
+                    self._held_until = 0.0
                 self._allowed = min(float(self.parallel), self._allowed + 1 / self._allowed)
             self._changed.notify_all()
 

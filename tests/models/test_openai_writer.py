@@ -182,3 +182,29 @@ def test_a_hostile_section_stays_between_its_tags(
 def test_at_least_one_request_may_be_under_way() -> None:
     with pytest.raises(SettingError, match="parallel"):
         OpenAIContextWriter("gpt-4o-mini", manners=Manners(parallel=0))
+
+
+def test_a_model_that_knows_no_max_tokens_and_no_temperature_is_asked_without(
+    writer: OpenAIContextWriter, openai_server: OpenAIServer, section: Build
+) -> None:
+    openai_server.refuses = {"max_tokens", "temperature"}
+    (context,) = writer.write([section()])
+    assert not context.fallback
+    assert openai_server.requests[-1].body.keys() == {"model", "messages", "max_completion_tokens"}
+    before = len(openai_server.requests)
+    writer.write([section("another")])
+    assert len(openai_server.requests) == before + 1
+
+
+def test_each_context_is_handed_on_also_when_another_fails(openai_server: OpenAIServer, section: Build) -> None:
+    alone = OpenAIContextWriter(
+        "gpt-4o-mini", api_key=openai_server.key, base_url=openai_server.url, manners=Manners(parallel=1)
+    )
+    openai_server.faults.extend([None, None, faults.status(401)])
+    kept: list[int] = []
+    with pytest.raises(ModelError):
+        alone.write_parts(
+            [section(str(number)) for number in range(6)], lambda place, context, usage: kept.append(place)
+        )
+    assert kept == [0, 1]
+    assert len(openai_server.requests) == 3
