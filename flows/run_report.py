@@ -96,6 +96,7 @@ def markdown(report: Report, ran: Ran) -> str:
         f"# {'Dry run of' if report.dry_run else 'Run over'} corpus {_code(report.corpus)}",
         _outcome(report),
         _table(report),
+        _spent(report),
         *_stopped(report),
         *_lists(report),
         *_again(report, ran),
@@ -118,6 +119,19 @@ def _table(report: Report) -> str:
     for row in table(report):
         counts = (f"{row[column]:,}" for column in COLUMNS)
         lines.append(f"| {escape(row['strategy'])} | " + " | ".join(counts) + " |")
+    return "\n".join(lines)
+
+
+def _spent(report: Report) -> str:
+    """The tokens that endpoints counted, and what they cost; nothing where none was asked."""
+    asked = {name: own for name, own in report.strategies.items() if own.requests}
+    if not asked:
+        return ""
+    lines = ["| strategy | requests | embedding tokens | prompt tokens | answer tokens | USD |", "|---|" + "---:|" * 5]
+    for name, own in asked.items():
+        counts = (own.requests, own.embedding_tokens, own.prompt_tokens, own.answer_tokens)
+        told = " | ".join(f"{count:,}" for count in counts)
+        lines.append(f"| {escape(name)} | {told} | {'unknown' if own.cost is None else f'{own.cost:.4f}'} |")
     return "\n".join(lines)
 
 

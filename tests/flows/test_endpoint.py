@@ -15,7 +15,7 @@ import pytest
 from chunkers import SettingError
 from stores import connect, list_collections
 from tests.flows.conftest import ingest
-from tests.openai_server import OpenAIServer, openai_server, status
+from tests.openai_server import Gate, OpenAIServer, openai_server, status
 
 __all__ = ["openai_server"]
 
@@ -79,3 +79,35 @@ def test_an_interrupt_ends_a_wait_that_the_endpoint_asked_for(source: Path, endp
     assert run.returncode == 130
     report = json.loads(said)
     assert report["failures"] == ["stopped before the end; the next run goes on"]
+
+
+def test_a_run_that_is_killed_pays_again_only_for_the_requests_that_were_under_way(
+    source: Path, endpoint: OpenAIServer
+) -> None:
+    for number in range(30):
+        (source / f"more-{number:02}.md").write_text(f"# Part {number}\n\nThis is part number {number}.\n")
+    held = Gate(20)
+    endpoint.always = held
+    command = [
+        sys.executable,
+        "-m",
+        "flows.cli",
+        "ingest",
+        str(source),
+        "--plain",
+        "--strategy",
+        "contextual_retrieval",
+    ]
+    single = {**os.environ, "QUARRY_LLM_PARALLEL": "3"}
+    with subprocess.Popen(command, env=single, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
+        assert held.reached.wait(60)
+        run.kill()
+    held.opened.set()
+    asked = [json.dumps(request.body, sort_keys=True) for request in endpoint.requests]
+    endpoint.always = None
+    endpoint.requests.clear()
+    assert ingest(source, "contextual_retrieval").exit_status == 0
+    again = [json.dumps(request.body, sort_keys=True) for request in endpoint.requests]
+    assert len(asked) >= 20
+    assert len(set(again) & set(asked)) <= 3
+    assert len(again) == len(set(again))
