@@ -131,7 +131,7 @@ class CachedEmbedder(_Counters):
         def keep(rows: range, vectors: Vectors, usage: Usage) -> None:
             fresh = dict(zip(missing[rows.start : rows.stop], vectors, strict=True))
             self._count(sent=len(fresh), usage=usage)
-            self._cache.put_vectors(fresh)
+            self._cache.put_vectors(fresh, model=self.name)
             known.update(fresh)
 
         if isinstance(self._embedder, PartedEmbedder):
@@ -184,7 +184,7 @@ class CachedContextWriter(_Counters):
             self._count(sent=len(fresh), usage=usage)
             with self._counting:
                 self._fallbacks += len(fresh) - len(good)
-            self._cache.put_contexts(good)
+            self._cache.put_contexts(good, model=self.name)
             known.update(fresh)
 
         if isinstance(self._writer, PartedWriter):

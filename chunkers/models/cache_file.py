@@ -2,18 +2,19 @@
 
 `vectors` holds float32 numbers in little-endian order, `contexts` holds texts. All of it can be asked for again, so the file never
 stops a run: a damaged or foreign one is set aside (renamed, never deleted) and a new one begun, and what cannot be written is
-logged and done without. Threads share one connection under a lock; processes may share the file.
+logged and done without. It has a bound; over that, what was not used for the longest time goes (`cache_bound`). Threads share one
+connection under a lock; processes may share the file.
 """
 
 from __future__ import annotations
 
-import errno
 import logging
-import os
+import math
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -22,25 +23,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chunkers.errors import SettingError
+from chunkers.models import cache_bound as bound
+from chunkers.models import cache_schema as schema
 from chunkers.models.claims import Claims
 
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-# "QRYC", so that another program's database is known as such.
-_APPLICATION_ID = 0x51525943
-_SCHEMA = 1
-_TABLES = ("vectors", "contexts")
-
-# Seconds to wait for another process, keys asked for at once, and rows written in one transaction (1.5 MB of vectors).
-_BUSY_SECONDS = 30.0
+# Keys asked for at once, and rows written in one transaction (1.5 MB of vectors).
 _ASKED_AT_ONCE = 500
 _WRITTEN_AT_ONCE = 256
-
-
-class _ForeignFileError(Exception):
-    """A sound database that is not this cache, or one of another version."""
+# Bytes at which the log is played into the file, and the part of a small bound that this, or one transaction, may have.
+_LOG_BYTES = 4 * 1024**2
+_PART = 16
+# Milliseconds that others are waited for where the log could not be emptied for a while.
+_LOG_WAIT = 1000
 
 
 class ModelCache:
@@ -50,6 +48,7 @@ class ModelCache:
         path: of the file.
         read_only: what is in the file can be read, and nothing is changed: no file is made, and a damaged one is left where it is. What is
             put is not kept.
+        max_bytes: what is kept at most. Over that, the least recently used goes.
 
     Attributes:
         claims: on keys that are being asked for.
@@ -59,10 +58,15 @@ class ModelCache:
         OSError: the disk is full, or fails.
     """
 
-    def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
+    def __init__(self, path: str | Path, *, read_only: bool = False, max_bytes: int = bound.MAX_BYTES) -> None:
         self.path = Path(path)
         self._read_only = read_only
+        self._max_bytes = max_bytes
+        self._log_bytes = min(_LOG_BYTES, max_bytes // _PART)
+        self._identity: tuple[int, int] | None = None
         self._lock = threading.Lock()
+        self._evicting = threading.Lock()
+        self._uses = bound.Uses()
         self.claims = Claims()
         try:
             if read_only:
@@ -71,7 +75,7 @@ class ModelCache:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = self._open()
         except (OSError, sqlite3.Error) as error:
-            if _is_of_the_disk(error):
+            if schema.is_of_the_disk(error):
                 raise OSError(f"cache file {self.path} cannot be made: {error}") from error
             raise SettingError("cache file", str(self.path), f"a file that can be written ({error})") from error
 
@@ -84,7 +88,8 @@ class ModelCache:
         self.close()
 
     def close(self) -> None:
-        """Close the file. What was put is on disk already."""
+        """Close the file. What was put is on disk already; what was used is written now."""
+        self._write_uses()
         with self._lock:
             self._connection.close()
 
@@ -92,151 +97,148 @@ class ModelCache:
         """The vectors that are there, each of shape (dimensions,)."""
         rows = self._get("vectors", keys)
         return {
-            key: np.frombuffer(value, "<f4") for key, value in rows if isinstance(value, bytes) and len(value) % 4 == 0
+            key: np.frombuffer(value, "<f4")
+            for key, value in rows.items()
+            if isinstance(value, bytes) and len(value) % 4 == 0
         }
 
-    def put_vectors(self, vectors: Mapping[bytes, NDArray[np.float32]]) -> None:
-        """Keep vectors, each of shape (dimensions,)."""
-        self._put("vectors", {key: np.asarray(vector, dtype="<f4").tobytes() for key, vector in vectors.items()})
+    def put_vectors(self, vectors: Mapping[bytes, NDArray[np.float32]], *, model: str = "") -> None:
+        """Keep vectors of a model, each of shape (dimensions,)."""
+        self._put("vectors", {key: np.asarray(vector, dtype="<f4").tobytes() for key, vector in vectors.items()}, model)
 
     def get_contexts(self, keys: Iterable[bytes]) -> dict[bytes, str]:
         """The contexts that are there."""
-        return {key: value for key, value in self._get("contexts", keys) if isinstance(value, str)}
+        return {key: value for key, value in self._get("contexts", keys).items() if isinstance(value, str)}
 
-    def put_contexts(self, contexts: Mapping[bytes, str]) -> None:
-        """Keep contexts."""
-        self._put("contexts", contexts)
+    def put_contexts(self, contexts: Mapping[bytes, str], *, model: str = "") -> None:
+        """Keep contexts of a model."""
+        self._put("contexts", contexts, model)
 
-    def _get(self, table: str, keys: Iterable[bytes]) -> list[tuple[bytes, Any]]:
-        rows: list[tuple[bytes, Any]] = []
-        for part in _parts(keys, _ASKED_AT_ONCE):
-            rows += self._run(f"SELECT key, value FROM {table} WHERE key IN ({','.join('?' * len(part))})", part)
-        return rows
+    def _get(self, table: str, keys: Iterable[bytes]) -> dict[bytes, Any]:
+        """The values that are there, in the order asked for, which is the order of their use."""
+        wanted = list(dict.fromkeys(keys))
+        found: dict[bytes, Any] = {}
+        nothing: dict[bytes, Any] = {}
+        for start in range(0, len(wanted), _ASKED_AT_ONCE):
+            found |= self._run(partial(_select, table, wanted[start : start + _ASKED_AT_ONCE]), nothing)
+        found = {key: found[key] for key in wanted if key in found}
+        if not self._read_only and self._uses.note(table, found):
+            self._write_uses()
+        return found
 
-    def _put(self, table: str, rows: Mapping[bytes, Any]) -> None:
-        if self._read_only:
+    def _put(self, table: str, rows: Mapping[bytes, Any], model: str) -> None:
+        if self._read_only or not rows:
             return
-        for part in _parts(rows.items(), _WRITTEN_AT_ONCE):
-            places = ",".join(["(?,?)"] * len(part))
-            self._run(f"INSERT OR REPLACE INTO {table} VALUES {places}", list(chain.from_iterable(part)))
+        since = self._uses.stamp()
+        sizes = {key: len(value) for key, value in rows.items()}
+        for part in bound.portions(sizes, _WRITTEN_AT_ONCE, self._max_bytes // _PART):
+            self._make_room(sum(sizes[key] for key in part), since)
+            self._run(partial(_insert, table, [(key, model, self._uses.stamp(), rows[key]) for key in part]), None)
+        self._make_room(0, since)
+        self._empty_log()
 
-    def _run(self, statement: str, values: Sequence[Any]) -> list[tuple[bytes, Any]]:
-        """One statement in its own transaction, tried again in a new file if this one is damaged. A failure is logged: no rows."""
+    def _make_room(self, incoming: int, since: float) -> None:
+        """Lets rows go where `incoming` bytes would go over the bound; what was put after `since` only if nothing else is left."""
+        for before in (since, math.inf):
+            down_to = bound.goal(self._run(bound.size_in_use, 0), incoming, self._max_bytes)
+            # One thread at a time, and none waits for it.
+            if down_to is None or not self._evicting.acquire(blocking=False):
+                return
+            try:
+                self._write_uses()
+                gone = 0
+                while some := self._run(partial(bound.evict, down_to=down_to, before=before), 0):
+                    gone += some
+                if gone:
+                    logger.info("model cache %s was full: the %d answers least recently used are gone", self.path, gone)
+            finally:
+                self._evicting.release()
+
+    def _write_uses(self) -> None:
+        uses = self._uses.take()
+        if any(uses.values()):
+            self._run(partial(bound.write_uses, uses=uses), None)
+
+    def _empty_log(self) -> None:
+        """Plays the log into the file where that has not happened by itself for long, as others were always reading."""
+        log = self.path.with_name(self.path.name + "-wal")
+        with suppress(OSError):
+            if log.stat().st_size > 4 * self._log_bytes:
+                self._run(_checkpoint, None)
+
+    def _run(self, work: Callable[[sqlite3.Connection], T], nothing: T) -> T:
+        """What `work` gives, tried again in a new file if this one is damaged. A failure is logged, and gives `nothing`."""
         with self._lock:
             try:
-                return self._transact(statement, values)
+                return work(self._connection)
             except sqlite3.Error as error:
                 try:
-                    if self._read_only or not _is_damage(error):
+                    if self._read_only or not schema.is_damage(error):
                         raise
                     self._connection.close()
-                    self._set_aside(error)
+                    self._set_aside(error, self._identity)
                     self._connection = self._open()
-                    return self._transact(statement, values)
+                    return work(self._connection)
                 except (OSError, sqlite3.Error) as problem:
                     logger.warning("model cache %s cannot be used: %s", self.path, problem)
-                    return []
-
-    def _transact(self, statement: str, values: Sequence[Any]) -> list[tuple[bytes, Any]]:
-        with self._connection:
-            return self._connection.execute(statement, values).fetchall()
+                    return nothing
 
     def _open(self) -> sqlite3.Connection:
+        found = schema.identity(self.path)
         try:
             return self._connect()
-        except _ForeignFileError as error:
-            self._set_aside(error)
         except sqlite3.DatabaseError as error:
-            if not _is_damage(error):
+            if not schema.is_damage(error):
                 raise
-            self._set_aside(error)
+            self._set_aside(error, found)
         return self._connect()
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = schema.connect(self.path)
+        try:
+            (page,) = connection.execute("PRAGMA page_size").fetchone()
+            connection.execute(f"PRAGMA wal_autocheckpoint={max(1, self._log_bytes // page)}")
+            connection.execute(f"PRAGMA journal_size_limit={self._log_bytes}")
+            self._uses.follow(bound.last_use(connection))
+        except BaseException:
+            connection.close()
+            raise
+        self._identity = schema.identity(self.path)
+        return connection
 
     def _read(self) -> sqlite3.Connection:
         """A connection that changes nothing: to an empty database in memory where there is no file, or one that cannot be used."""
         try:
             if self.path.exists():
-                # With a log beside it, SQLite makes an index of that; without one, the file is all, and none is made.
-                logged = self.path.with_name(self.path.name + "-wal").exists()
-                uri = f"{self.path.absolute().as_uri()}?mode=ro" + ("" if logged else "&immutable=1")
-                connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, check_same_thread=False)
-                try:
-                    marks = [
-                        connection.execute(f"PRAGMA {name}").fetchone()[0]
-                        for name in ("application_id", "user_version")
-                    ]
-                    if marks == [_APPLICATION_ID, _SCHEMA]:
-                        connection.execute(f"SELECT key FROM {_TABLES[0]} LIMIT 1")
-                        return connection
-                except BaseException:
-                    connection.close()
-                    raise
+                connection = schema.connect_to_read(self.path)
+                if schema.schema(connection):
+                    return connection
                 connection.close()
         except sqlite3.Error as error:
             logger.warning("model cache %s cannot be read: %s", self.path, error)
-        empty = sqlite3.connect(":memory:", check_same_thread=False)
-        _prepare(empty)
-        return empty
+        return schema.empty()
 
-    def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, check_same_thread=False)
-        try:
-            _prepare(connection)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _set_aside(self, reason: Exception) -> None:
-        number = 1
-        while (aside := self.path.with_name(f"{self.path.name}.set-aside-{number}")).exists():
-            number += 1
-        logger.warning("model cache %s is set aside as %s: %s", self.path, aside.name, reason)
-        # The log goes first: SQLite would play it into the new file.
-        for suffix in ("-wal", "-shm", ""):
-            source = self.path.with_name(self.path.name + suffix)
-            if source.exists():
-                os.replace(source, aside.with_name(aside.name + suffix))
+    def _set_aside(self, reason: Exception, found: tuple[int, int] | None) -> None:
+        # Another process may have done it already: what is there now is sound then.
+        if schema.identity(self.path) == found:
+            schema.set_aside(self.path, reason)
 
 
-def _prepare(connection: sqlite3.Connection) -> None:
-    """Pragmas and, in an empty file, tables.
+def _select(table: str, keys: Sequence[bytes], file: sqlite3.Connection) -> dict[bytes, Any]:
+    return dict(
+        file.execute(f"SELECT key, value FROM {table} WHERE key IN ({','.join('?' * len(keys))})", keys).fetchall()
+    )
 
-    Raises:
-        _ForeignFileError: the file holds something else.
-    """
-    connection.execute("PRAGMA synchronous=NORMAL")
-    connection.execute("BEGIN IMMEDIATE")
-    with connection:
-        application = connection.execute("PRAGMA application_id").fetchone()[0]
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        if not tables and application == 0:
-            for table in _TABLES:
-                connection.execute(f"CREATE TABLE {table} (key BLOB PRIMARY KEY, value NOT NULL)")
-            connection.execute(f"PRAGMA application_id={_APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version={_SCHEMA}")
-        elif application != _APPLICATION_ID or version != _SCHEMA or not tables.issuperset(_TABLES):
-            raise _ForeignFileError("it is another program's database, or another version's")
+
+def _insert(table: str, rows: Sequence[tuple[bytes, str, float, Any]], file: sqlite3.Connection) -> None:
+    file.execute("BEGIN IMMEDIATE")
+    with file:
+        file.executemany(f"INSERT OR REPLACE INTO {table} (key, model, used, value) VALUES (?, ?, ?, ?)", rows)
+
+
+def _checkpoint(file: sqlite3.Connection) -> None:
+    file.execute(f"PRAGMA busy_timeout={_LOG_WAIT}")
     try:
-        connection.execute("PRAGMA journal_mode=WAL")
-    except sqlite3.OperationalError as error:
-        # Another process is in the file just now. The mode is kept in the file, so whoever comes first sets it for all.
-        logger.debug("model cache stays in its journal mode for now: %s", error)
-
-
-def _is_damage(error: sqlite3.Error) -> bool:
-    # An error of the Python module, such as use after closing, has no code of SQLite's.
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-
-
-def _is_of_the_disk(error: OSError | sqlite3.Error) -> bool:
-    if isinstance(error, OSError):
-        return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
-
-
-def _parts(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    rest = iter(items)
-    while part := list(islice(rest, size)):
-        yield part
+        file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    finally:
+        file.execute(f"PRAGMA busy_timeout={int(schema.BUSY_SECONDS * 1000)}")
