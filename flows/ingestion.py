@@ -20,13 +20,13 @@ from typing import Self
 
 from chunkers import Document, SettingError
 from chunkers.ids import document_id
-from chunkers.models import Asked, Meter, ModelCache
+from chunkers.models import Asked, Meter
 from flows import batches, logs
 from flows.corpora import choose_corpus, rebase, select
 from flows.loading import hash_files, load_batch
 from flows.models import Shared, Tools, open_tools
 from flows.observer import Observer, current
-from flows.places import open_store
+from flows.places import open_cache, open_store
 from flows.report import Report
 from flows.request import Request
 from flows.retries import may_pass
@@ -120,7 +120,7 @@ class Ingestion:
             raise SourceError(
                 f"{request.source}: it holds no markdown or text files, so there is nothing to make a corpus of"
             )
-        cache = self._open.enter_context(ModelCache(settings.home / "cache.sqlite", read_only=request.dry_run))
+        cache = self._open.enter_context(open_cache(settings, read_only=request.dry_run))
         meter = Meter(settings.price_of, request.max_cost)
         self._shared = Shared(cache, self.stop, Asked() if request.dry_run else None, meter)
         root = str(self.listing.root)

@@ -1,14 +1,33 @@
-"""Where a run or a question finds its store."""
+"""Where a run or a question finds its store, and what models have answered."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from qdrant_client import QdrantClient
 
+from chunkers.models import ModelCache
 from flows.settings import Settings
 from stores import connect
+
+# Bytes of what settings call a megabyte.
+MEGABYTE = 1024**2
+
+
+def cache_path(settings: Settings) -> Path:
+    """The file with what models have answered, which need not be there yet."""
+    return settings.home / "cache.sqlite"
+
+
+def open_cache(settings: Settings, *, read_only: bool = False) -> ModelCache:
+    """What models have answered, within the bound that settings say.
+
+    Raises:
+        SettingError, OSError: as `ModelCache`.
+    """
+    return ModelCache(cache_path(settings), read_only=read_only, max_bytes=settings.cache_max_mb * MEGABYTE)
 
 
 @contextmanager

@@ -21,12 +21,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chunkers import ModelError, SettingError
-from chunkers.models import ModelCache
 from flows import logs
 from flows.loading import Loaded, load_batch
 from flows.models import Shared, open_tools
 from flows.parts import Part
-from flows.places import open_store
+from flows.places import open_cache, open_store
 from flows.report import StrategyReport
 from flows.retries import again, wait_before
 from flows.settings import Settings, SettingsError
@@ -94,7 +93,7 @@ class Opened:
             )
         try:
             self._client = self._open.enter_context(open_store(self.settings, create=False))
-            cache = self._open.enter_context(ModelCache(self.settings.home / "cache.sqlite"))
+            cache = self._open.enter_context(open_cache(self.settings))
         except BaseException:
             self._open.close()
             raise

@@ -157,6 +157,12 @@ class Settings(EndpointSettings):
         title="Scheduler of a Dask cluster",
         description="an address such as tcp://127.0.0.1:8786, or empty for a cluster of this machine's own for each run",
     )
+    cache_max_mb: int = Field(
+        4096,
+        ge=1,
+        title="Megabytes that the cache of models' answers may take",
+        description="a whole number of megabytes, at least 1",
+    )
     home: Path = Field(Path(".quarry"), validate_default=True, description="a folder")
     openai_api_key: SecretStr | None = Field(None, validation_alias="OPENAI_API_KEY", description="a key")
     openai_base_url: str | None = Field(

@@ -96,6 +96,8 @@ def test_the_home_is_absolute_from_the_start(monkeypatch: pytest.MonkeyPatch, tm
         ("QUARRY_SEMANTIC_THRESHOLD", "101", "percentile"),
         ("QUARRY_SEMANTIC_THRESHOLD_MODE", "relative", "absolute or percentile"),
         ("QUARRY_EMBEDDING_MODEL", "  ", "name"),
+        ("QUARRY_CACHE_MAX_MB", "0", "megabytes, at least 1"),
+        ("QUARRY_CACHE_MAX_MB", "4 GB", "whole number"),
         ("OPENAI_BASE_URL", "localhost:8000", "http://"),
         ("QDRANT_URL", "a b", "address"),
     ],
