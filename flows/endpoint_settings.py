@@ -1,4 +1,4 @@
-"""The settings of models that are asked over a network: how much at once, how fast, how patiently, and what that costs.
+"""The settings of models: what an endpoint is asked at once, how fast, how patiently, and what that costs; where a local model lies.
 
 The built-in models take none of them. Prices are US dollars for a million tokens; those below are OpenAI's list prices as they were at
 `PRICED`. A model that has none here costs an unknown amount, which is said, until `prices` tells.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, field_validator
@@ -36,6 +37,7 @@ _OF_MODEL = "a whole number, at least 1, or empty for what is known of the model
 class EndpointSettings(BaseSettings):
     """What can be set of an endpoint's models. Both roles have a number of their own where limits are a model's."""
 
+    model_folder: Path | None = Field(None, title="Files of FastEmbed's model", description="a folder, or empty")
     embedding_dimensions: int | None = Field(
         None,
         ge=1,
@@ -111,7 +113,7 @@ class EndpointSettings(BaseSettings):
         return Price(0.0) if model in FREE else PRICES.get(model)
 
     def model_options(self, cancelled: Any = None, meter: Meter | None = None) -> ModelOptions:
-        """How endpoints are asked.
+        """How models are asked.
 
         Args:
             cancelled: an event that ends the run.
@@ -135,6 +137,7 @@ class EndpointSettings(BaseSettings):
             dimensions=self.embedding_dimensions,
             limits={name: value for name, value in limits.items() if value is not None},
             cancelled=cancelled,
+            folder=self.model_folder,
         )
 
     def _rates(self, role: str) -> Mapping[str, int | None]:

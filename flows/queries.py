@@ -59,7 +59,9 @@ def find(
             stored = {name for name_of_corpus, name in live if name_of_corpus == corpus}
             strategy = next((name for name in ("recursive", *STRATEGIES) if name in stored), "recursive")
             say(f"corpus {corpus}, strategy {strategy}")
-        retriever = Retriever(client, corpus, endpoint=endpoint_of(settings), fusion=fusion)
+        retriever = Retriever(
+            client, corpus, endpoint=endpoint_of(settings), model_folder=settings.model_folder, fusion=fusion
+        )
         return retriever.search(query, strategy, limit=limit, filters=wanted or None, mode=mode, max_tokens=max_tokens)
 
 

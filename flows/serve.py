@@ -69,6 +69,8 @@ def serve(request: Request, settings: Settings, *, say: Say) -> None:
     with _server(settings, say) as server:
         # Flow runs are processes of their own, with this environment.
         os.environ["QUARRY_HOME"] = str(settings.home)
+        if settings.model_folder:
+            os.environ["QUARRY_MODEL_FOLDER"] = str(settings.model_folder)
         os.environ.update({variable(name): value for name, value in settings.given.items() if name not in OFFERED})
         parameters = _parameters(request, settings, corpus)
         runner = _runner(_deployments(parameters, schedule, corpus), server)

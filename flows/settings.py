@@ -101,7 +101,10 @@ class Settings(EndpointSettings):
         description="a whole number of tokens, at least chunk_size, or empty for 2048 (or chunk_size if that is more)",
     )
     embedding_model: str = Field(
-        "auto", min_length=1, title="Embedding model", description="the name of a model, wordllama or auto"
+        "auto",
+        min_length=1,
+        title="Embedding model",
+        description="the name of a model, fastembed: and the name of one of FastEmbed's, wordllama or auto",
     )
     llm_model: str = Field(
         "auto", min_length=1, title="Model that writes contexts", description="the name of a model, outline or auto"
@@ -177,11 +180,11 @@ class Settings(EndpointSettings):
     qdrant_api_key: SecretStr | None = Field(None, validation_alias="QDRANT_API_KEY", description="a key")
     _given: Mapping[str, str] = PrivateAttr(default_factory=dict)
 
-    @field_validator("home", mode="after")
+    @field_validator("home", "model_folder", mode="after")
     @classmethod
-    def _absolute(cls, home: Path) -> Path:
+    def _absolute(cls, folder: Path | None) -> Path | None:
         # A deployed flow runs in a temporary folder, so a relative path holds only where it was read.
-        return Path(os.path.abspath(os.path.expanduser(home)))
+        return None if folder is None else Path(os.path.abspath(os.path.expanduser(folder)))
 
     @field_validator("openai_api_key", "qdrant_api_key", mode="before")
     @classmethod
@@ -205,7 +208,8 @@ class Settings(EndpointSettings):
     def given(self) -> dict[str, str]:
         """What was given for this run alone, by field, as `load` takes it. No key is ever among it."""
         # A folder was meant from where it was read.
-        return {name: str(self.home) if name == "home" and value else value for name, value in self._given.items()}
+        folders = {name: str(getattr(self, name)) for name in ("home", "model_folder") if self._given.get(name)}
+        return {**self._given, **folders}
 
     def strategy_parameters(self, strategy: str) -> dict[str, Any]:
         """What `chunkers.build_chunker` takes for this strategy besides its models.

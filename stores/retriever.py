@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from qdrant_client import QdrantClient, models
@@ -53,6 +54,7 @@ class Retriever:
         client: of the store; see `stores.connect`, whose client knows whether the server is new enough for `hybrid`.
         corpus: the corpus's name.
         endpoint: of collections whose model needs one; from OPENAI_API_KEY and OPENAI_BASE_URL by default.
+        model_folder: of collections whose model is one of FastEmbed's; from QUARRY_MODEL_FOLDER by default.
         embedder: for the query, instead of the model that the metadata names.
         fusion: how the mode `hybrid` fuses.
     """
@@ -63,6 +65,7 @@ class Retriever:
         corpus: str,
         *,
         endpoint: Endpoint | None = None,
+        model_folder: Path | None = None,
         embedder: Embedder | None = None,
         fusion: Fusion | None = None,
     ) -> None:
@@ -70,6 +73,7 @@ class Retriever:
         self.corpus = corpus
         self._fusion = fusion or Fusion()
         self._endpoint = endpoint
+        self._model_folder = model_folder
         self._embedder = embedder
         self._embedders: dict[str, Embedder] = {}
 
@@ -189,7 +193,7 @@ class Retriever:
             return self._embedder
         if recipe.embedding_model not in self._embedders:
             endpoint = self._endpoint or endpoint_from_environment()
-            options = ModelOptions(dimensions=recipe.dimensions)
+            options = ModelOptions(dimensions=recipe.dimensions, folder=self._model_folder)
             self._embedders[recipe.embedding_model] = open_embedder(recipe.embedding_model, endpoint, options)
         embedder = self._embedders[recipe.embedding_model]
         if embedder.dimensions != recipe.dimensions:

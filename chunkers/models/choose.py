@@ -6,14 +6,17 @@ other: without an endpoint it is an error, since vectors of two models cannot be
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from chunkers.errors import SettingError
 from chunkers.models.base import ContextWriter, Embedder
 from chunkers.models.endpoint import Endpoint, endpoint_from_environment
+from chunkers.models.fastembed_embedder import PREFIX, FastEmbedEmbedder
 
 AUTO = "auto"
 BUILTIN_EMBEDDER = "wordllama"
@@ -26,13 +29,14 @@ __all__ = ["Endpoint", "ModelOptions", "endpoint_from_environment", "open_contex
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
-    """How an endpoint's models are asked. Built-in models take none of it.
+    """How models are asked. Those that are built in take none of it.
 
     Attributes:
         embedding, context: fields of `openai_client.Manners`, for each role.
         dimensions: of shortened vectors, for models that offer them.
         limits: fields of `requests.Limits` that differ from what is known of the embedding model.
-        cancelled: once it is set, an endpoint is asked nothing more and waits for it end.
+        cancelled: once it is set, a model is asked nothing more and waits for an endpoint end.
+        folder: with the files of FastEmbed's model; None for what QUARRY_MODEL_FOLDER names, if that is set.
     """
 
     embedding: Mapping[str, Any] = field(default_factory=dict)
@@ -40,14 +44,20 @@ class ModelOptions:
     dimensions: int | None = None
     limits: Mapping[str, int] = field(default_factory=dict)
     cancelled: threading.Event | None = None
+    folder: Path | None = None
 
 
 def open_embedder(name: str, endpoint: Endpoint | None = None, options: ModelOptions | None = None) -> Embedder:
-    """The embedding model called `name`: `auto`, `wordllama` or a model of the endpoint. Nothing is sent or loaded yet.
+    """The embedding model called `name`: `auto`, `wordllama`, `fastembed:` and one of FastEmbed's, or a model of the endpoint.
+
+    Nothing is sent or loaded yet.
 
     Raises:
-        SettingError: the model needs an endpoint and there is none, the name is blank, or an option cannot be used.
+        SettingError: the model needs an endpoint or a package and there is none, the name is blank, or an option cannot be used.
     """
+    options = options or ModelOptions()
+    if name.startswith(PREFIX):
+        return FastEmbedEmbedder(name, options.folder or _folder_from_environment(), cancelled=options.cancelled)
     name = _settle("embedding_model", name, BUILTIN_EMBEDDER, ENDPOINT_EMBEDDER, endpoint)
     if name == BUILTIN_EMBEDDER or endpoint is None:
         from chunkers.models.wordllama_embedder import WordllamaEmbedder
@@ -57,7 +67,6 @@ def open_embedder(name: str, endpoint: Endpoint | None = None, options: ModelOpt
     from chunkers.models.openai_embedder import OpenAIEmbedder
     from chunkers.models.requests import known_model
 
-    options = options or ModelOptions()
     return OpenAIEmbedder(
         name,
         api_key=endpoint.api_key,
@@ -93,6 +102,12 @@ def open_context_writer(
         manners=Manners(**options.context),
         cancelled=options.cancelled,
     )
+
+
+def _folder_from_environment() -> Path | None:
+    """The folder that QUARRY_MODEL_FOLDER names."""
+    folder = os.environ.get("QUARRY_MODEL_FOLDER", "").strip()
+    return Path(folder).expanduser() if folder else None
 
 
 def _settle(setting: str, name: str, builtin: str, remote: str, endpoint: Endpoint | None) -> str:

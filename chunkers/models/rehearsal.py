@@ -2,7 +2,7 @@
 
 What a paid model would answer is not known, so a stand-in takes its place: a vector made from the text's hash, the outline's context.
 Boundaries that hang on such vectors are a guess, and `guessed` says that there was one. The built-in models cost nothing and are
-really asked, so with them everything is known.
+really asked, so with them everything is known. FastEmbed's cost time, as much as a run: they are not asked, and no endpoint is either.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ class Absent(HashEmbedder):
 @pytest.fixture
 def absent(monkeypatch: pytest.MonkeyPatch) -> Absent:
     embedder = Absent(1, 2)
-    monkeypatch.setattr("flows.models.open_embedder", lambda name, endpoint, cancelled: embedder)
+    monkeypatch.setattr("flows.models.open_embedder", lambda name, endpoint, **options: embedder)
     # Every document by itself.
     monkeypatch.setattr("stores.writer.DOCUMENTS", 1)
     return embedder

@@ -74,6 +74,16 @@ def test_an_empty_variable_is_unset(monkeypatch: pytest.MonkeyPatch, name: str) 
     assert Settings.load() == unset
 
 
+def test_a_model_s_folder_is_absolute_for_this_run_and_for_its_workers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert Settings.load().model_folder is None
+    loaded = Settings.load({"model-folder": "models/bge"})
+    assert loaded.model_folder == tmp_path / "models" / "bge"
+    assert loaded.given == {"model_folder": str(tmp_path / "models" / "bge")}
+
+
 def test_the_home_is_absolute_from_the_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     assert Settings.load().home == tmp_path / ".quarry"
