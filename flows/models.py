@@ -111,7 +111,7 @@ def open_tools(strategy: str, settings: Settings, stored: Recipe | None, shared:
         options = replace(options, dimensions=stored.dimensions)
     known = (embedding_model, options.dimensions)
     if known not in shared.embedders:
-        shared.embedders[known] = open_embedder(embedding_model, endpoint, options)
+        shared.embedders[known] = open_embedder(embedding_model, endpoint, options=options)
     embedder = shared.embedder(shared.embedders[known])
     if asked is not None and embedder.dimensions != asked:
         raise SettingError("embedding_dimensions", asked, f"{embedder.dimensions}, which is what {embedder.name} gives")

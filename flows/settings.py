@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import Field, PrivateAttr, SecretStr, ValidationError, field_validator
 from pydantic_settings import SettingsConfigDict
 
-from flows.endpoint_settings import EndpointSettings
+from flows.model_settings import ModelSettings
 
 if TYPE_CHECKING:
     from stores import Fusion, Recipe
@@ -40,7 +40,7 @@ class SettingsError(ValueError):
     """Settings that cannot be used; the message has one line for each fault."""
 
 
-class Settings(EndpointSettings):
+class Settings(ModelSettings):
     """What can be set. A field's title says what it is, its description what is legal.
 
     Make it with `Settings.load`, which explains what is wrong.

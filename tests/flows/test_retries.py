@@ -175,4 +175,7 @@ def test_prefect_tries_a_task_again_and_says_the_cause_in_the_end(
     assert (task.run_count, task.state_name) == (runs, state)
     if state == "Failed":
         assert task.state.message == "the model is away"
-        assert run.state.message == "1 of 1 strategies failed: recursive (the model is away)"
+        assert (
+            run.state.message
+            == "1 of 1 strategies failed: recursive (the model is away); documents not attempted: 2 in recursive"
+        )

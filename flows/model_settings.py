@@ -34,7 +34,7 @@ _PER_MINUTE = "a whole number, at least 1, or empty for as many as the endpoint 
 _OF_MODEL = "a whole number, at least 1, or empty for what is known of the model"
 
 
-class EndpointSettings(BaseSettings):
+class ModelSettings(BaseSettings):
     """What can be set of an endpoint's models. Both roles have a number of their own where limits are a model's."""
 
     model_folder: Path | None = Field(None, title="Files of FastEmbed's model", description="a folder, or empty")
