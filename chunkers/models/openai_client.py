@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
 import httpx2
 import openai
@@ -253,6 +254,9 @@ class OpenAIClient:
     def _message(self, problem: str) -> str:
         if self._endpoint.key != NO_KEY:
             problem = problem.replace(self._endpoint.key, "***")
+        user = urlsplit(self._endpoint.url).netloc.rpartition("@")[0]
+        if user:
+            problem = problem.replace(user, "***")
         return f"{self.model} at {self._endpoint.shown}: {shorten(problem, LONGEST_PROBLEM)}"
 
     def _model_error(self, error: openai.OpenAIError) -> ModelError:

@@ -400,3 +400,11 @@ def test_a_wait_of_minutes_is_honoured_up_to_the_ceiling(
     with pytest.raises(ModelError) as caught:
         embedder.embed(["two"])
     assert (clock.waits, caught.value.fatal) == ([599.0], True)
+
+
+def test_a_password_in_the_address_is_in_no_error(openai_server: OpenAIServer) -> None:
+    url = openai_server.url.replace("//", "//me:hunter2@")
+    openai_server.always = faults.status(400, message=f"cannot serve {url}")
+    with pytest.raises(ModelError) as caught:
+        OpenAIEmbedder("text-embedding-3-small", base_url=url).embed(["one"])
+    assert "hunter2" not in str(caught.value)
