@@ -194,7 +194,7 @@ def test_a_bad_override_is_named_as_it_was_written() -> None:
 
 def test_an_unknown_override_names_the_known_ones() -> None:
     (line,) = faults({"size": "1"})
-    assert line.startswith("size: no such setting; known are chunk_overlap, chunk_size, ")
+    assert line.startswith("size: no such setting; known are cache_max_mb, chunk_overlap, chunk_size, ")
 
 
 def test_a_key_cannot_be_given_on_the_command_line() -> None:

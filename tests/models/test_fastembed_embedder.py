@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chunkers import SettingError
-from chunkers.models import Endpoint, open_embedder
+from chunkers.models import Endpoint, ModelOptions, open_embedder
 from chunkers.models.fastembed_embedder import FastEmbedEmbedder, _batches
 
 NAME = "fastembed:BAAI/bge-small-en-v1.5"
@@ -34,7 +34,7 @@ def test_a_folder_that_is_given_goes_before_that_of_the_environment(
 ) -> None:
     monkeypatch.setenv("QUARRY_MODEL_FOLDER", " /models/bge ")
     for given, used in ((None, Path("/models/bge")), (Path("/other"), Path("/other"))):
-        embedder = open_embedder(NAME, model_folder=given)
+        embedder = open_embedder(NAME, options=ModelOptions(folder=given))
         assert isinstance(embedder, FastEmbedEmbedder)
         assert embedder._folder == used
 
