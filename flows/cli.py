@@ -146,7 +146,7 @@ def ingest(
 
         chosen = tuple(strategy or STRATEGIES)
         request = Request(
-            source, corpus, chosen, rebuild, dry_run, allow_deletes, retry_parked, max_failed, (), max_cost
+            source, corpus, chosen, rebuild, dry_run, allow_deletes, retry_parked, max_failed, max_cost=max_cost
         )
         report = run_ingest(request, settings, plain=plain or dry_run, say=_say, quiet=as_json)
     if as_json:

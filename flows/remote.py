@@ -26,10 +26,10 @@ from flows.loading import Loaded, load_batch
 from flows.models import Shared, open_tools
 from flows.parts import Part
 from flows.places import open_cache, open_store
-from flows.report import StrategyReport
+from flows.report import SUMS, StrategyReport
 from flows.retries import again, wait_before
 from flows.settings import Settings, SettingsError
-from flows.strategy_run import SUMS, StrategyRun
+from flows.strategy_run import StrategyRun
 from stores import StoreError, Target
 from stores.inventory import stored_collection
 from stores.lease import Standing, read_lease, standing
@@ -195,6 +195,7 @@ class Opened:
         loaded = kept.loaded if kept else Loaded()
         return {name: getattr(report, name) for name in SUMS} | {
             "seconds": report.seconds,
+            "uncounted": report.uncounted,
             "failed": [(uri, error[:LONGEST_ERROR]) for uri, error in report.failed],
             "unreadable": [(uri, reason[:LONGEST_ERROR]) for uri, reason, _ in loaded.unreadable],
             "notes": loaded.notes,

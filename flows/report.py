@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-_COUNTS = (
+# What the parts of a strategy's work add up to, wherever they are done.
+SUMS = (
     "documents",
-    "unchanged",
-    "moved",
     "chunks",
     "upserted",
     "deleted",
+    "moved",
     "embedded",
     "cached",
     "contexts",
@@ -23,9 +23,10 @@ _COUNTS = (
     "requests",
     "embedding_tokens",
     "prompt_tokens",
+    "cached_prompt_tokens",
     "answer_tokens",
-    "not_attempted",
 )
+_COUNTS = (*SUMS, "unchanged", "not_attempted")
 
 
 @dataclass
@@ -95,6 +96,7 @@ class StrategyReport:
         counts = {name: getattr(self, name) for name in _COUNTS}
         told: dict[str, Any] = {
             **counts,
+            "estimated": self.guessed or self.uncounted,
             "cost_usd": None if self.cost is None else round(self.cost, 6),
             "failed": [{"document": document, "error": error} for document, error in self.failed],
             "parked": [{"document": document, "error": error} for document, error in self.parked],
@@ -107,7 +109,7 @@ class StrategyReport:
         }
         if self.planned is None:
             return told
-        return {**told, "planned": self.planned, "spared_tokens": self.spared_tokens, "estimated": self.guessed}
+        return {**told, "planned": self.planned, "spared_tokens": self.spared_tokens}
 
 
 @dataclass

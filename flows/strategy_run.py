@@ -15,7 +15,7 @@ from qdrant_client import QdrantClient
 from chunkers import Document
 from chunkers.ids import document_id
 from flows.models import Tools
-from flows.report import StrategyReport
+from flows.report import SUMS, StrategyReport
 from flows.spending import count_usage, put_price
 from stores import DocumentState, Outcome, Pending, Plan, Target, Writer, finish_target, read_states, with_chunks
 from stores.journal import DONE
@@ -25,24 +25,6 @@ log = logging.getLogger(__name__)
 
 # Where more documents than these failed and none was stored, it is hardly the documents.
 MOST_FAILED_ALONE = 10
-
-# What parts of a run count.
-SUMS = (
-    "documents",
-    "chunks",
-    "upserted",
-    "deleted",
-    "moved",
-    "embedded",
-    "cached",
-    "contexts",
-    "fallbacks",
-    "requests",
-    "embedding_tokens",
-    "prompt_tokens",
-    "cached_prompt_tokens",
-    "answer_tokens",
-)
 
 Planner = Callable[[Mapping[str, DocumentState]], Plan]
 
@@ -233,6 +215,7 @@ class StrategyRun:
         self.elsewhere = True
         for name in (*SUMS, "seconds"):
             setattr(self.report, name, getattr(self.report, name) + counts[name])
+        self.report.uncounted |= counts["uncounted"]
         put_price(self.report, self.tools)
         self.report.failed += [(uri, error) for uri, error in counts["failed"]]
         self._stored += counts["documents"] - len(counts["failed"])

@@ -142,7 +142,10 @@ def _reason(error: BaseException) -> str:
         return f"Qdrant is over its rate limit and asks for a wait of {error.retry_after_s} seconds"
     if isinstance(error, json.JSONDecodeError):
         return f"an answer that cannot be read from Qdrant ({error})"
-    return f"{type(error).__name__}: {error}" if not isinstance(error, NotApplied | ValueError) else str(error)
+    told = f"{type(error).__name__}: {error}" if not isinstance(error, NotApplied | ValueError) else str(error)
+    # SQLite calls it that, too, when there is no room for the index of its log.
+    failing = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_IOERR
+    return f"{told} (the disk is full, or fails)" if failing else told
 
 
 def _without_keys(text: str) -> str:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chunkers.models.base import Context, ContextRequest, ContextWriter, Embedder, PartedEmbedder, PartedWriter, Vectors
+from chunkers.models.cache_bound import portions
 from chunkers.models.cache_file import ModelCache
 from chunkers.models.usage import Usage
 
@@ -138,7 +139,8 @@ class CachedEmbedder(_Counters):
             self._embedder.embed_parts([text_of[key] for key in missing], keep)
             return known
         start = 0
-        for group in groups(missing, text_of):
+        lengths = {key: len(text_of[key]) for key in missing}
+        for group in portions(lengths, _TEXTS_AT_ONCE, _CHARACTERS_AT_ONCE):
             rows = range(start, start + len(group))
             keep(rows, self._embedder.embed([text_of[key] for key in group]), Usage())
             start = rows.stop
@@ -218,18 +220,3 @@ def _key(*parts: str) -> bytes:
 
 def _is_unit(vector: NDArray[np.float32], dimensions: int) -> bool:
     return vector.shape == (dimensions,) and abs(float(np.linalg.norm(vector)) - 1) < _TOLERANCE
-
-
-def groups(keys: Sequence[bytes], text_of: dict[bytes, str]) -> Iterator[list[bytes]]:
-    """The keys in order, in groups bounded by number and by characters of their texts."""
-    group: list[bytes] = []
-    characters = 0
-    for key in keys:
-        length = len(text_of[key])
-        if group and (len(group) == _TEXTS_AT_ONCE or characters + length > _CHARACTERS_AT_ONCE):
-            yield group
-            group, characters = [], 0
-        group.append(key)
-        characters += length
-    if group:
-        yield group

@@ -60,8 +60,8 @@ class UnknownFieldError(ModelError):
         field: its name.
     """
 
-    def __init__(self, message: str, field: str) -> None:
-        super().__init__(message, fatal=True)
+    def __init__(self, message: str, field: str, *, fatal: bool) -> None:
+        super().__init__(message, fatal=fatal)
         self.field = field
 
 
@@ -143,13 +143,13 @@ class OpenAIClient:
             RefusedError: a content filter turned it down.
             ModelError: the server could not be reached, or refused; `fatal` when every text would fare the same.
         """
-        tried = 0
+        longest = self.manners.longest_wait
+        told_to_wait = False
 
         def attempt() -> Answer:
-            nonlocal tried
-            tried += 1
+            nonlocal told_to_wait
             # Who was told to wait has waited.
-            epoch = self._enter(most, stop, held=tried == 1)
+            epoch = self._enter(most, stop, held=not told_to_wait)
             good, busy, after = False, False, None
             try:
                 answer = self._awaited(lambda: self._sent(send, most))
@@ -158,6 +158,10 @@ class OpenAIClient:
             except openai.APIStatusError as error:
                 busy = error.status_code in (429, 503)
                 after = retry_after(error.response.headers)
+                if after is not None and after > longest:
+                    # Nobody waits so long: who asks next is told the same, and stops.
+                    after = None
+                told_to_wait = busy and after is not None
                 raise
             finally:
                 self._pace.leave(epoch, busy=busy, after=after, good=good)
@@ -168,7 +172,6 @@ class OpenAIClient:
             else:
                 _wait(seconds, [event for event in (stop, self._cancelled) if event])
 
-        longest = self.manners.longest_wait
         try:
             return retrying.call(
                 attempt,
@@ -271,7 +274,7 @@ class OpenAIClient:
         verdict = classify(error, self.manners.longest_wait)
         unknown = unknown_field(error)
         if unknown is not None:
-            return UnknownFieldError(self._message(problem), unknown)
+            return UnknownFieldError(self._message(problem), unknown, fatal=verdict.fatal)
         if verdict.smaller:
             return TooLargeError(self._message(problem))
         return self.error(problem, fatal=verdict.fatal, passing=verdict.passing)

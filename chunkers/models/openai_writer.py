@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import openai
@@ -65,10 +65,7 @@ class OpenAIContextWriter:
 
     def prompt_tokens(self, request: ContextRequest) -> int:
         """cl100k_base tokens of the whole prompt, about what the model counts."""
-        return (
-            sum(_AROUND_MESSAGE + encoding.count_tokens(text["content"]) for text in _messages(request))
-            + _AROUND_PROMPT
-        )
+        return _prompt_tokens(prompt.user_prompt(request))
 
     def write(self, requests: Sequence[ContextRequest]) -> list[Context]:
         """One context per request, in order.
@@ -114,14 +111,14 @@ class OpenAIContextWriter:
     def _ask(self, request: ContextRequest, stop: threading.Event) -> tuple[str, Usage]:
         """The model's answer, empty where it refused or ran into the bound, and what it used."""
         bounds = dict(self._bounds)
+        user = prompt.user_prompt(request)
+        messages: Any = [{"role": "system", "content": prompt.SYSTEM}, {"role": "user", "content": user}]
 
         def send(client: openai.OpenAI) -> Any:
-            return client.chat.completions.with_raw_response.create(
-                model=self.name, messages=_messages(request), **bounds
-            )
+            return client.chat.completions.with_raw_response.create(model=self.name, messages=messages, **bounds)
 
         try:
-            body, usage = self._client.ask(send, Usage(1, self.prompt_tokens(request), 0, prompt.MAX_TOKENS), stop=stop)
+            body, usage = self._client.ask(send, Usage(1, _prompt_tokens(user), 0, prompt.MAX_TOKENS), stop=stop)
         except UnknownFieldError as error:
             if error.field not in bounds or error.field == "max_completion_tokens":
                 raise
@@ -140,11 +137,13 @@ class OpenAIContextWriter:
         return content if isinstance(content, str) and not refused else ""
 
 
-def _messages(request: ContextRequest) -> list[Any]:
-    return [
-        {"role": "system", "content": prompt.SYSTEM},
-        {"role": "user", "content": prompt.user_prompt(request)},
-    ]
+@cache
+def _system_tokens() -> int:
+    return encoding.count_tokens(prompt.SYSTEM)
+
+
+def _prompt_tokens(user: str) -> int:
+    return _system_tokens() + encoding.count_tokens(user) + 2 * _AROUND_MESSAGE + _AROUND_PROMPT
 
 
 def _without(bounds: dict[str, Any], field: str) -> dict[str, Any]:

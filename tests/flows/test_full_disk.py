@@ -71,8 +71,7 @@ def test_a_first_run_on_a_full_disk_says_so_and_ends_well_once_there_is_room(
     monkeypatch.setenv("QUARRY_HOME", str(home))
     result = run_on(source)
     assert result.exit_code == 1, result.output
-    # The last is what SQLite says where there is no room for the index of its log.
-    assert any(told in result.output for told in ("full", "No space left", "disk I/O error")), result.output
+    assert "full" in result.output or "No space left" in result.output, result.output
     ballast.unlink()
     result = run_on(source)
     assert result.exit_code == 0, result.output

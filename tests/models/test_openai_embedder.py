@@ -408,3 +408,19 @@ def test_a_password_in_the_address_is_in_no_error(openai_server: OpenAIServer) -
     with pytest.raises(ModelError) as caught:
         OpenAIEmbedder("text-embedding-3-small", base_url=url).embed(["one"])
     assert "hunter2" not in str(caught.value)
+
+
+def test_a_wait_over_the_ceiling_holds_up_nobody_else(embedder: OpenAIEmbedder, openai_server: OpenAIServer) -> None:
+    openai_server.faults.append(faults.status(429, {"Retry-After": "86400"}))
+    with pytest.raises(ModelError):
+        embedder.embed(["one"])
+    assert embedder.embed(["two"]).shape == (1, 64)
+
+
+def test_a_text_that_a_complaint_repeats_is_not_taken_for_a_wrong_setting(
+    embedder: OpenAIEmbedder, openai_server: OpenAIServer
+) -> None:
+    openai_server.always = faults.status(400, message="cannot embed: How to set encoding_format")
+    with pytest.raises(ModelError) as caught:
+        embedder.embed(["How to set encoding_format"])
+    assert not caught.value.fatal

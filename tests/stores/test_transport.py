@@ -12,7 +12,7 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 from chunkers.retrying import Verdict
 from stores import StoreError
 from stores.errors import RequestTooLarge
-from stores.transport import NotApplied, classify, send
+from stores.transport import NotApplied, classify, reason, send
 
 
 def answered(status: int, error: str = "why") -> UnexpectedResponse:
@@ -148,3 +148,10 @@ def test_an_error_is_told_in_one_line(error: Exception, told: str) -> None:
 def test_an_error_of_ours_passes_unchanged() -> None:
     with pytest.raises(StoreError, match=r"^as it is$"):
         send("write", failing(StoreError("as it is")))
+
+
+def test_a_log_without_room_for_its_index_is_told_as_a_disk_that_may_be_full() -> None:
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
+    assert reason(error) == "OperationalError: disk I/O error (the disk is full, or fails)"
+    assert "full" not in reason(sqlite3.OperationalError("database is locked"))
