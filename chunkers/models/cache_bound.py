@@ -14,6 +14,7 @@ import math
 import sqlite3
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -120,17 +121,17 @@ def size_in_use(connection: sqlite3.Connection) -> int:
     return int((pages - free) * size)
 
 
-def evict(connection: sqlite3.Connection, down_to: int, before: float = math.inf) -> int:
+def evict(connection: sqlite3.Connection, down_to: int, before: float = math.inf) -> Counter[str]:
     """Deletes some rows that were used before `before`, in one transaction, if the file is over `down_to` bytes.
 
     Returns:
-        How many have gone; 0 when there is no more to do.
+        How many have gone, by table; empty when there is no more to do.
     """
     connection.execute("BEGIN IMMEDIATE")
     with connection:
         excess = size_in_use(connection) - down_to
         if excess <= 0:
-            return 0
+            return Counter()
         rows: list[Row] = []
         for table in TABLES:
             found = connection.execute(
@@ -140,10 +141,9 @@ def evict(connection: sqlite3.Connection, down_to: int, before: float = math.inf
             rows += [Row(used, table, number, size) for used, number, size in found]
         going = first_to_go(rows, excess)[:_DELETED_AT_ONCE]
         for table in TABLES:
-            connection.executemany(
-                f"DELETE FROM {table} WHERE rowid = ?", [(r.number,) for r in going if r.table == table]
-            )
-        return len(going)
+            numbers = [(row.number,) for row in going if row.table == table]
+            connection.executemany(f"DELETE FROM {table} WHERE rowid = ?", numbers)
+        return Counter(row.table for row in going)
 
 
 def write_uses(connection: sqlite3.Connection, uses: Mapping[str, Mapping[bytes, float]]) -> None:

@@ -12,6 +12,7 @@ import logging
 import math
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -146,11 +147,13 @@ class ModelCache:
                 return
             try:
                 self._write_uses()
-                gone = 0
-                while some := self._run(partial(bound.evict, down_to=down_to, before=before), 0):
+                gone: Counter[str] = Counter()
+                while some := self._run(partial(bound.evict, down_to=down_to, before=before), Counter[str]()):
                     gone += some
                 if gone:
-                    logger.info("model cache %s was full: the %d answers least recently used are gone", self.path, gone)
+                    logger.info(
+                        "model cache %s was full: the %d answers least recently used are gone", self.path, gone.total()
+                    )
             finally:
                 self._evicting.release()
 

@@ -160,6 +160,11 @@ def is_damage(error: Exception) -> bool:
     return isinstance(error, CacheFileError) or code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether another process stood in the way."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
 def is_of_the_disk(error: Exception) -> bool:
     """Whether the disk is full, or fails."""
     if isinstance(error, OSError):
