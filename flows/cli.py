@@ -7,17 +7,16 @@ object goes to standard output and everything else to standard error.
 from __future__ import annotations
 
 import io
-import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
+from flows.cache_command import cache
+from flows.console import FAILED, INTERRUPTED, clear_errors, load_settings, print_json, say
 from flows.options import (
     STORED_HELP,
     STRATEGY_HELP,
@@ -32,18 +31,13 @@ from flows.options import (
 )
 from flows.stopping import one_interruption
 
-if TYPE_CHECKING:
-    from flows.settings import Settings
-
-FAILED, USAGE, INTERRUPTED = 1, 2, 130
-
 app = typer.Typer(
     help="Keeps a vector database in step with a corpus, under every chunking strategy.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-_err = Console(stderr=True)
+app.add_typer(cache, name="cache")
 
 
 def main() -> None:
@@ -53,61 +47,6 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     app()
-
-
-def _print_json(told: dict[str, Any]) -> None:
-    """One object on standard output, whatever that can encode."""
-    print(json.dumps(told, ensure_ascii=(sys.stdout.encoding or "").lower() not in ("utf-8", "utf8")))
-
-
-def _say(message: str) -> None:
-    _err.print(message, style="dim", markup=False, highlight=False, soft_wrap=True)
-
-
-def _fail(message: str, status: int, as_json: bool) -> NoReturn:
-    line = " ".join(message.split())
-    _err.print(f"quarry: {line}", style="red", markup=False, highlight=False, soft_wrap=True)
-    if as_json:
-        _print_json({"error": line})
-    raise typer.Exit(status)
-
-
-@contextmanager
-def _clear_errors(as_json: bool) -> Iterator[None]:
-    """Turns the errors that a user can cause or meet into one line and an exit status."""
-    from chunkers import ModelError, SettingError
-    from flows.loading import LoadError
-    from flows.server import ServerError
-    from flows.settings import SettingsError
-    from flows.sources import SourceError
-    from stores import SettingsChanged, StoreError
-
-    try:
-        yield
-    except (SourceError, SettingError, SettingsError, SettingsChanged, LoadError) as error:
-        _fail(str(error), USAGE, as_json)
-    except (StoreError, ModelError, ServerError, OSError) as error:
-        _fail(str(error), FAILED, as_json)
-    except KeyboardInterrupt:
-        _fail("interrupted", INTERRUPTED, as_json)
-
-
-def _settings(assignments: list[str] | None) -> Settings:
-    from flows.settings import Settings
-
-    return Settings.load(_overrides(assignments))
-
-
-def _overrides(assignments: list[str] | None) -> dict[str, str]:
-    from flows.settings import SettingsError
-
-    overrides = {}
-    for assignment in assignments or []:
-        name, found, value = assignment.partition("=")
-        if not found:
-            raise SettingsError(f"--set {assignment}: it must be NAME=VALUE, such as chunk_size=256")
-        overrides[name.strip()] = value.strip()
-    return overrides
 
 
 @app.command()
@@ -139,8 +78,8 @@ def ingest(
     from flows.render import ingest_report
 
     # SIGTERM ends a run as Ctrl-C does: the documents in hand are finished, and the report says what is stored.
-    with _clear_errors(as_json), one_interruption():
-        settings = _settings(assignments)
+    with clear_errors(as_json), one_interruption():
+        settings = load_settings(assignments)
         from chunkers import STRATEGIES
         from flows.request import Request
 
@@ -148,9 +87,9 @@ def ingest(
         request = Request(
             source, corpus, chosen, rebuild, dry_run, allow_deletes, retry_parked, max_failed, max_cost=max_cost
         )
-        report = run_ingest(request, settings, plain=plain or dry_run, say=_say, quiet=as_json)
+        report = run_ingest(request, settings, plain=plain or dry_run, say=say, quiet=as_json)
     if as_json:
-        _print_json(report.as_json())
+        print_json(report.as_json())
     else:
         ingest_report(Console(), report)
     raise typer.Exit(INTERRUPTED if report.interrupted else report.exit_status)
@@ -173,8 +112,8 @@ def search(
     """Ask a question and get passages with their source."""
     from flows.render import hits
 
-    with _clear_errors(as_json):
-        settings = _settings(assignments)
+    with clear_errors(as_json):
+        settings = load_settings(assignments)
         from flows.queries import find
 
         found = find(
@@ -186,10 +125,10 @@ def search(
             filters=filters or [],
             mode=mode,
             max_tokens=max_tokens,
-            say=_say,
+            say=say,
         )
     if as_json:
-        _print_json({"hits": [hit.as_json() for hit in found]})
+        print_json({"hits": [hit.as_json() for hit in found]})
     else:
         hits(Console(), found, max_tokens)
 
@@ -199,14 +138,14 @@ def status(as_json: JsonOption = False) -> None:
     """Show the collections: aliases, models, counts, last run."""
     from flows.render import collections
 
-    with _clear_errors(as_json):
+    with clear_errors(as_json):
         from flows.places import open_store
         from stores import list_collections
 
-        with open_store(_settings(None), create=False) as client:
+        with open_store(load_settings(None), create=False) as client:
             found = list_collections(client)
     if as_json:
-        _print_json({"collections": [info.as_json() for info in found]})
+        print_json({"collections": [info.as_json() for info in found]})
     else:
         collections(Console(), found)
 
@@ -219,13 +158,13 @@ def serve(
     assignments: SetOption = None,
 ) -> None:
     """Ingest on a schedule, and backfill when somebody asks for it in the Prefect UI, until stopped."""
-    with _clear_errors(as_json=False), one_interruption():
-        settings = _settings(assignments)
+    with clear_errors(as_json=False), one_interruption():
+        settings = load_settings(assignments)
         from chunkers import STRATEGIES
         from flows.request import Request
         from flows.serve import serve as serve_forever
 
-        serve_forever(Request(source, corpus, tuple(strategy or STRATEGIES)), settings, say=_say)
+        serve_forever(Request(source, corpus, tuple(strategy or STRATEGIES)), settings, say=say)
 
 
 @app.command()
@@ -238,13 +177,13 @@ def verify(
     """Compare the journal of each live collection with its points."""
     from flows.render import verified
 
-    with _clear_errors(as_json):
+    with clear_errors(as_json):
         from flows.upkeep import verify_corpora
 
-        found = verify_corpora(_settings(None), corpus, strategy or [], repair=repair, say=_say)
+        found = verify_corpora(load_settings(None), corpus, strategy or [], repair=repair, say=say)
     sound = all(own.sound for own in found)
     if as_json:
-        _print_json({"sound": sound, "collections": [own.as_json() for own in found]})
+        print_json({"sound": sound, "collections": [own.as_json() for own in found]})
     else:
         verified(Console(), found)
     raise typer.Exit(0 if sound else FAILED)
@@ -257,12 +196,12 @@ def rollback(
     as_json: JsonOption = False,
 ) -> None:
     """Point readers at the collections that they used before the last rebuild."""
-    with _clear_errors(as_json):
+    with clear_errors(as_json):
         from flows.upkeep import roll_back
 
-        steps = roll_back(_settings(None), corpus, strategy or [])
+        steps = roll_back(load_settings(None), corpus, strategy or [])
     if as_json:
-        _print_json({"rolled_back": [asdict(step) for step in steps]})
+        print_json({"rolled_back": [asdict(step) for step in steps]})
         return
     for step in steps:
         print(f"{step.alias}: from {step.left} back to {step.collection}")
@@ -276,12 +215,12 @@ def drop(
     as_json: JsonOption = False,
 ) -> None:
     """Drop superseded or unfinished collections by their exact names; never one that an alias points at."""
-    with _clear_errors(as_json):
+    with clear_errors(as_json):
         from flows.upkeep import drop_collections
 
-        dropped = drop_collections(_settings(None), collections)
+        dropped = drop_collections(load_settings(None), collections)
     if as_json:
-        _print_json({"dropped": dropped})
+        print_json({"dropped": dropped})
         return
     for name in dropped:
         print(f"dropped {name}")
@@ -297,14 +236,14 @@ def chunk(
     """Show the chunks of one file. Nothing is stored."""
     from flows.render import chunks
 
-    with _clear_errors(as_json):
-        settings = _settings(assignments)
+    with clear_errors(as_json):
+        settings = load_settings(assignments)
         from chunkers import STRATEGIES
         from flows.queries import chunk_file
 
         found = chunk_file(settings, file, tuple(strategy or STRATEGIES))
     if as_json:
-        _print_json({"strategies": {name: [_chunk_json(one) for one in own] for name, own in found.items()}})
+        print_json({"strategies": {name: [_chunk_json(one) for one in own] for name, own in found.items()}})
         return
     console = Console()
     for name, own in found.items():
