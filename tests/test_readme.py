@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.main import get_command
@@ -61,11 +62,22 @@ def test_every_strategy_and_file_type_is_in_the_readme() -> None:
         assert f"`{name}`" in README
 
 
+def all_commands() -> dict[str, Any]:
+    """The command's own by name, and those of its groups by the group's name and theirs."""
+    found: dict[str, Any] = {}
+    for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
+        own = getattr(command, "commands", None)
+        found |= {f"{name} {one}": inner for one, inner in own.items()} if own else {name: command}
+    return found
+
+
 def test_every_command_is_in_the_readme_with_its_options() -> None:
     block = re.search(r"```\n(quarry ingest .*?)```", README, re.DOTALL)
     assert block
-    told = {line.split()[1]: line for line in re.sub(r"\n +", " ", block[1]).splitlines()}
-    commands = get_command(app).commands  # type: ignore[attr-defined]
+    lines = re.sub(r"\n +", " ", block[1]).replace("[show]", "show").splitlines()
+    commands = all_commands()
+    told = {name: line for name in commands for line in lines if line.startswith(f"quarry {name} ")}
+    assert len(told) == len(lines)
     assert told.keys() == commands.keys()
     for name, command in commands.items():
         options = {option for one in command.params for option in one.opts if option.startswith("--")}
