@@ -24,7 +24,7 @@ _SCHEMA = 2
 _OLDEST_SCHEMA = 1
 
 # Seconds to wait for another process. One that gives the space of a large file back takes the longest.
-BUSY_SECONDS = 60.0
+BUSY_SECONDS = 120.0
 
 
 class CacheFileError(sqlite3.DatabaseError):

@@ -231,14 +231,14 @@ def test_a_lower_bound_holds_for_a_file_that_is_there(path: Path) -> None:
     assert kept(path, [9999]) == [9999]
 
 
-def test_the_log_is_emptied_as_soon_as_nobody_reads_any_more(path: Path) -> None:
+def test_the_log_is_emptied_as_soon_as_nobody_reads_any_more(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache_file, "_LOG_WAIT", 1)
     log = path.with_name("cache.sqlite-wal")
     with ModelCache(path, max_bytes=2 * MB) as cache:
         put(cache, range(100))
         with sqlite3.connect(path) as reader:
             reader.execute("BEGIN")
             reader.execute("SELECT count(*) FROM vectors").fetchone()
-            cache_file._LOG_WAIT = 1
             put(cache, range(100, 1000))
             assert log.stat().st_size > MB
             reader.execute("ROLLBACK")
