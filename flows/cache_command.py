@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from flows.console import FAILED, INTERRUPTED, USAGE, clear_errors, fail, load_settings, print_json, say
 from flows.options import JsonOption
 
 if TYPE_CHECKING:
-    from chunkers.models.cache_care import Removed
+    from chunkers.models.cache_care import Removed, Survey
 
 cache = typer.Typer(help="See, prune or clear what models have answered.")
 
@@ -123,17 +125,32 @@ def _show(as_json: bool) -> None:
     if as_json:
         print_json(told)
         return
-    from flows.render import cache as render
-
     if found is None:
         print(f"No cache yet at {path}. A run makes it, of {bound:,} MB at most.")
     else:
         print(f"{path}: {_size(found.bytes)} on disk, {_size(found.bytes_in_use)} in use, at most {bound:,} MB")
         if found.held:
-            render(Console(), found)
+            Console().print(_table(found))
         else:
             print("It holds nothing.")
     _name_set_aside(path)
+
+
+def _table(found: Survey) -> Table:
+    """One row for each kind of answer and model."""
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold underline")
+    table.add_column("kind", no_wrap=True)
+    table.add_column("model", overflow="fold")
+    for column in ("number", "MB"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for column in ("oldest use (UTC)", "newest use (UTC)"):
+        table.add_column(column, no_wrap=True)
+    for own in found.held:
+        times = [str(own.as_json()[name] or "not known")[:16].replace("T", " ") for name in ("oldest", "newest")]
+        # As it is: brackets in a name are no markup.
+        name = Text(own.model or "not known")
+        table.add_row(own.kind, name, f"{own.number:,}", f"{own.bytes / 1024**2:,.1f}", *times)
+    return table
 
 
 def _tell(path: Path, removed: Removed | None, as_json: bool) -> None:

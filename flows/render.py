@@ -14,7 +14,6 @@ from flows.report import Report
 
 if TYPE_CHECKING:
     from chunkers import Chunk
-    from chunkers.models.cache_care import Survey
     from flows.upkeep import Verified
     from stores import CollectionInfo, Hit
 
@@ -275,22 +274,6 @@ def verified(console: Console, found: Sequence[Verified]) -> None:
             )
     if any(own.findings and own.repaired is None for own in found):
         console.print("`quarry verify --repair` puts right what differs.")
-
-
-def cache(console: Console, found: Survey) -> None:
-    """One row for each kind of answer and model."""
-    table = _table()
-    table.add_column("kind", no_wrap=True)
-    table.add_column("model", overflow="fold")
-    for column in ("number", "MB"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for column in ("oldest use (UTC)", "newest use (UTC)"):
-        table.add_column(column, no_wrap=True)
-    for own in found.held:
-        uses = [own.as_json()[name] or "not known" for name in ("oldest", "newest")]
-        shown = [str(use)[:16].replace("T", " ") for use in uses]
-        table.add_row(own.kind, own.model or "not known", f"{own.number:,}", f"{own.bytes / 1024**2:,.1f}", *shown)
-    console.print(table)
 
 
 def chunks(console: Console, strategy: str, found: Sequence[Chunk]) -> None:
