@@ -37,6 +37,8 @@ _LABEL = re.compile(
     r"^[*_#>\s]*(?:(?:here is|here's)\b[^:：\n]{0,60}|(?:short\s+)?context(?:ual)?(?:\s+prefix)?|prefix)[*_\s]*[:：][*_\s]*",
     re.IGNORECASE,
 )
+# A small model may say the prompt again, or make more tags of this kind.
+_TAG = re.compile(r"</?\w+-[0-9a-f]{12}\b")
 _QUOTES = {'"': '"', "'": "'", "“": "”", "„": "“", "«": "»", "「": "」", "`": "`"}
 
 
@@ -48,8 +50,10 @@ def user_prompt(request: ContextRequest) -> str:
 
 
 def clean(answer: str) -> str:
-    """An answer without labels such as "Context:", quotes around it, line breaks and control characters."""
+    """An answer without labels such as "Context:", quotes around it, line breaks and control characters; empty if it repeats the prompt."""
     text = fold(replace_surrogates(answer)[0])
+    if _TAG.search(text):
+        return ""
     before = ""
     while text != before:
         before = text

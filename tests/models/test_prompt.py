@@ -87,6 +87,9 @@ def test_the_same_request_gives_the_same_prompt(section: Build) -> None:
         (" \n ", ""),
         ('""', ""),
         ("Context:", ""),
+        ("This section:\n<section-94d17b1b58bb>\n\nCall before nine on the\n</following-94d17b1b58bb>", ""),
+        ("## Family\n\nThe family is a family.\n</family-0fadbc39a15d>", ""),
+        ("About the tags <section> and <a-1>.", "About the tags <section> and <a-1>."),
     ],
 )
 def test_an_answer_is_cleaned(answer: str, cleaned: str) -> None:
