@@ -46,6 +46,8 @@ _TOO_LARGE = re.compile(
     r"tokens per request|batch size|too many inputs|(max|maximum) (number|amount) of inputs|input array|request (entity )?too large",
     re.IGNORECASE,
 )
+# llama.cpp answers 500 to an input that is longer than its batch.
+_OVER_BATCH = re.compile(r"too large to process", re.IGNORECASE)
 
 
 def classify(error: BaseException, longest_wait: float = LONGEST_WAIT) -> Verdict:
@@ -61,6 +63,8 @@ def classify(error: BaseException, longest_wait: float = LONGEST_WAIT) -> Verdic
     if not isinstance(error, openai.APIStatusError):
         return Verdict(again=False)
     status = error.status_code
+    if is_too_large(error):
+        return Verdict(again=False, smaller=True)
     if status in _FATAL_STATUS or _FATAL_CODES & _codes(error):
         return Verdict(again=False, fatal=True)
     if status in _AGAIN_STATUS or status >= 500:
@@ -68,15 +72,15 @@ def classify(error: BaseException, longest_wait: float = LONGEST_WAIT) -> Verdic
         if after is not None and after > longest_wait:
             return Verdict(again=False, after=after, fatal=True)
         return Verdict(again=True, after=after, fatal=status == 429)
-    if is_too_large(error):
-        return Verdict(again=False, smaller=True)
     return Verdict(again=False, fatal=str(error.param) in _SETTING_FIELDS)
 
 
 def is_too_large(error: BaseException) -> bool:
     """Whether a request held more than the server takes at once."""
-    if not isinstance(error, openai.APIStatusError) or error.status_code not in (400, 413, 422):
+    if not isinstance(error, openai.APIStatusError) or error.status_code not in (400, 413, 422, 500):
         return False
+    if error.status_code == 500:
+        return bool(_OVER_BATCH.search(str(error)))
     return error.status_code == 413 or bool(_codes(error) & _TOO_LARGE_CODES) or bool(_TOO_LARGE.search(str(error)))
 
 

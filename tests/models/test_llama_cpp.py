@@ -147,7 +147,7 @@ def test_vectors_are_of_unit_length_and_each_at_its_text(server: str) -> None:
 
 def test_an_input_over_the_server_s_batch_is_an_error_that_says_so(server: str) -> None:
     with pytest.raises(ModelError, match="too large to process"):
-        OpenAIEmbedder(NAME, base_url=server, attempts=1).embed(["oil " * 600])
+        OpenAIEmbedder(NAME, base_url=server).embed(["oil " * 600])
 
 
 def test_a_corpus_is_ingested_with_its_contexts_and_a_second_run_asks_nothing(

@@ -24,6 +24,10 @@ def answered(code: int, body: Any = None, **headers: str) -> openai.APIStatusErr
     return openai.APIStatusError("message", response=httpx2.Response(code, headers=names, request=REQUEST), body=body)
 
 
+def said(code: int, message: str) -> openai.APIStatusError:
+    return openai.APIStatusError(message, response=httpx2.Response(code, request=REQUEST), body=None)
+
+
 def broken(cause: Exception) -> openai.APIConnectionError:
     error = openai.APIConnectionError(request=REQUEST)
     error.__cause__ = cause
@@ -44,6 +48,7 @@ def broken(cause: Exception) -> openai.APIConnectionError:
         (answered(413), SMALLER),
         (answered(400, {"code": "max_tokens_per_request"}), SMALLER),
         (answered(422, {"type": "token_limit_exceeded"}), SMALLER),
+        (said(500, "input (1202 tokens) is too large to process. increase the physical batch size"), SMALLER),
         (answered(422), PERMANENT),
         (answered(401), FATAL),
         (answered(402), FATAL),
