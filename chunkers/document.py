@@ -114,6 +114,8 @@ class Chunk:
         context: what is put before the text when it is embedded, or None.
         parent_id: the id of its `Parent`, or None.
         context_source: who wrote `context`: a model's name, `outline`, `table_header`, or None without a context.
+        context_scope: where contexts are to be written from whole documents, what the model was shown for this one: `document`, or
+            `window` where the document was too long for it.
     """
 
     id: str
@@ -126,6 +128,7 @@ class Chunk:
     context: str | None = None
     parent_id: str | None = None
     context_source: str | None = None
+    context_scope: str | None = None
 
     @property
     def embedding_text(self) -> str:

@@ -40,7 +40,7 @@ class WithinInputLimit:
         context = chunk.context
         longest = furthest(2, len(context), lambda size: self._fits(replace(chunk, context=shorten(context, size))))
         if longest < 2:
-            return replace(chunk, context=None, context_source=None)
+            return replace(chunk, context=None, context_source=None, context_scope=None)
         return replace(chunk, context=shorten(context, longest))
 
     def _fits(self, chunk: Chunk) -> bool:

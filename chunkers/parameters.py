@@ -7,6 +7,7 @@ import math
 from chunkers.errors import SettingError
 
 ABSOLUTE, PERCENTILE = "absolute", "percentile"
+WINDOW, DOCUMENT = "window", "document"
 
 
 def whole(name: str, value: object, minimum: int) -> int:
@@ -27,6 +28,13 @@ def overlap(name: str, value: object, size_name: str, size: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < size:
         raise SettingError(name, value, f"a whole number from 0 to {size - 1}, less than {size_name} ({size})")
     return value
+
+
+def context_scope(value: object) -> str:
+    """`window` (the characters before and after a chunk) or `document` (the whole text)."""
+    if value not in (WINDOW, DOCUMENT):
+        raise SettingError("context_scope", value, f"{WINDOW!r} or {DOCUMENT!r}")
+    return str(value)
 
 
 def threshold_mode(value: object) -> str:

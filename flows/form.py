@@ -30,6 +30,8 @@ OFFERED = (
     "semantic_threshold_mode",
     "semantic_min_chunk_size",
     "context_window_chars",
+    "context_scope",
+    "context_max_document_tokens",
     "parent_max_tokens",
     "embedding_model",
     "llm_model",

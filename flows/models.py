@@ -27,6 +27,7 @@ from chunkers.models import (
     open_context_writer,
     open_embedder,
 )
+from chunkers.parameters import DOCUMENT
 from flows.settings import Settings
 from stores import Recipe
 
@@ -132,6 +133,11 @@ def open_tools(strategy: str, settings: Settings, stored: Recipe | None, shared:
         embedding_model=embedder.name,
         dimensions=embedder.dimensions,
         context_model=writer.name if writer else None,
-        context_prompt=writer.prompt_version if writer else None,
+        context_prompt=_prompt_version(writer, settings) if writer else None,
     )
     return Tools(chunker, embedder, writer, recipe, settings.price_of)
+
+
+def _prompt_version(writer: ContextWriter, settings: Settings) -> str:
+    whole = writer.document_prompt_version if settings.context_scope == DOCUMENT else None
+    return whole or writer.prompt_version

@@ -44,6 +44,12 @@ def ingest_report(console: Console, report: Report) -> None:
             console.print(
                 f"[yellow]note:[/yellow] {name}: {own.fallbacks} contexts by the outline, not by {own.context_model}"
             )
+        if own.window_contexts:
+            console.print(
+                f"[yellow]note:[/yellow] {name}: {own.window_contexts} contexts from a window, since their documents are too long "
+                "to be shown whole",
+                soft_wrap=True,
+            )
     moved = max((own.moved for own in report.strategies.values()), default=0)
     if moved and not report.dry_run:
         console.print(f"{moved} document{'s' if moved > 1 else ''} moved.")

@@ -20,6 +20,7 @@ SUMS = (
     "cached",
     "contexts",
     "fallbacks",
+    "window_contexts",
     "requests",
     "embedding_tokens",
     "prompt_tokens",
@@ -44,6 +45,7 @@ class StrategyReport:
         cached: texts whose vector came from the cache.
         contexts: chunks that the context model was asked about.
         fallbacks: contexts that the language model should have written and the outline wrote instead.
+        window_contexts: chunks with a context from a window, since their document is too long to be shown whole.
         requests: requests that endpoints answered, or in a dry run would get.
         embedding_tokens: that an endpoint counted in texts it embedded, or in a dry run would.
         prompt_tokens, cached_prompt_tokens, answer_tokens: the same of context requests; of the prompts, those in the endpoint's own cache.
@@ -71,6 +73,7 @@ class StrategyReport:
     cached: int = 0
     contexts: int = 0
     fallbacks: int = 0
+    window_contexts: int = 0
     requests: int = 0
     embedding_tokens: int = 0
     prompt_tokens: int = 0

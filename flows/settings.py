@@ -31,7 +31,13 @@ _PARAMETERS = {
     "recursive": ("chunk_size", "recursive_chunk_chars"),
     "sentence": ("chunk_size", "sentence_overlap"),
     "semantic": ("chunk_size", "semantic_threshold", "semantic_threshold_mode", "semantic_min_chunk_size"),
-    "contextual_retrieval": ("chunk_size", "chunk_overlap", "context_window_chars"),
+    "contextual_retrieval": (
+        "chunk_size",
+        "chunk_overlap",
+        "context_window_chars",
+        "context_scope",
+        "context_max_document_tokens",
+    ),
     "semantic_parent_child": ("chunk_size", "parent_max_tokens", "semantic_threshold", "semantic_threshold_mode"),
 }
 
@@ -93,6 +99,15 @@ class Settings(ModelSettings):
         ge=0,
         title="Characters before and after a chunk that the context writer sees",
         description="a whole number of characters, at least 0",
+    )
+    context_scope: Literal["window", "document"] = Field(
+        "window", title="What the context writer sees around a chunk", description="window or document"
+    )
+    context_max_document_tokens: int = Field(
+        100_000,
+        ge=1,
+        title="Tokens of a document that the context writer sees whole at most",
+        description="a whole number of tokens, at least 1",
     )
     parent_max_tokens: int | None = Field(
         None,
@@ -240,7 +255,8 @@ class Settings(ModelSettings):
 
     def as_stored(self, recipe: Recipe) -> Self:
         """These settings with the parameters and models that a collection was made with."""
-        stored = {**recipe.parameters, "embedding_model": recipe.embedding_model}
+        # A recipe that says nothing of the scope is of the window.
+        stored = {"context_scope": "window", **recipe.parameters, "embedding_model": recipe.embedding_model}
         if recipe.context_model:
             stored["llm_model"] = recipe.context_model
         return self.model_copy(update=stored)

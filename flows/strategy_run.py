@@ -228,6 +228,7 @@ class StrategyRun:
         report.upserted += outcome.upserted
         report.deleted += outcome.deleted
         report.moved += outcome.moved
+        report.window_contexts += outcome.window_contexts
         report.failed += outcome.failed
         self._stored += outcome.attempted - len(outcome.failed)
 

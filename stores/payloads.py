@@ -59,6 +59,16 @@ def clean(value: Any, depth: int = 0) -> Any:
 
 def chunk_payload(document: Document, chunk: Chunk, strategy: str, ingested_at: str) -> dict[str, Any]:
     """The payload of a chunk point. Front matter never overwrites what we say ourselves; where it would, it is left out here."""
+    metadata = {
+        **_front_matter(document),
+        **_place(document, chunk, strategy, ingested_at),
+        "index": chunk.index,
+        "context_source": chunk.context_source,
+        "context_scope": chunk.context_scope,
+    }
+    if chunk.context_scope is None:
+        # Only where contexts may be of either scope; the name is ours all the same.
+        del metadata["context_scope"]
     return {
         "kind": "chunk",
         "text": chunk.text,
@@ -66,12 +76,7 @@ def chunk_payload(document: Document, chunk: Chunk, strategy: str, ingested_at: 
         "doc_id": document.id,
         "parent_id": chunk.parent_id,
         "embedding_hash": text_hash(chunk.embedding_text),
-        "metadata": {
-            **_front_matter(document),
-            **_place(document, chunk, strategy, ingested_at),
-            "index": chunk.index,
-            "context_source": chunk.context_source,
-        },
+        "metadata": metadata,
     }
 
 

@@ -15,6 +15,7 @@ from chunkers import Chunked, Chunker, Document
 from chunkers.document import embedding_text
 from chunkers.models.base import Embedder, Vectors
 from chunkers.models.bm25 import document_vector
+from chunkers.parameters import WINDOW
 from stores import payloads
 from stores.attempts import now
 from stores.changes import Changes, changes, same_embedding
@@ -36,6 +37,7 @@ class Outcome:
         upserted: points written: new chunks and parents, and kept ones whose payload changed.
         deleted: chunk and parent points deleted.
         moved: documents that came from another uri.
+        window_contexts: chunks among them with a context from a window, since their document is too long to be shown whole.
         failed: (uri, error) of each document that failed.
     """
 
@@ -44,11 +46,12 @@ class Outcome:
     upserted: int = 0
     deleted: int = 0
     moved: int = 0
+    window_contexts: int = 0
     failed: list[tuple[str, str]] = field(default_factory=list)
 
     def add(self, other: Outcome) -> None:
         """Counts what `other` counted, too."""
-        for name in ("attempted", "chunks", "upserted", "deleted", "moved"):
+        for name in ("attempted", "chunks", "upserted", "deleted", "moved", "window_contexts"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.failed += other.failed
 
@@ -239,4 +242,9 @@ def counts(works: Sequence[Work]) -> Outcome:
         upserted=sum(len(work.changes.embed) + len(work.changes.restamp) + len(work.changes.parents) for work in works),
         deleted=sum(len(work.changes.delete) + len(work.old.ids if work.old else ()) for work in works),
         moved=sum(work.old is not None for work in works),
+        window_contexts=sum(
+            payload["metadata"].get("context_scope") == WINDOW
+            for work in works
+            for payload in work.wanted.chunks.values()
+        ),
     )

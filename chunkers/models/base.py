@@ -70,22 +70,38 @@ class PartedEmbedder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ContextRequest:
-    """One chunk that wants a context: the chunk's text, up to a window of characters before and after it, and where it stands."""
+    """One chunk that wants a context.
+
+    Attributes:
+        text: the chunk's.
+        preceding, following: up to a window of characters before and after it.
+        title, headings: where it stands.
+        document: the whole text that it is from, where that is to be shown instead of the window.
+    """
 
     text: str
     preceding: str
     following: str
     title: str
     headings: tuple[str, ...]
+    document: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A context prefix and who wrote it (`outline`, or a model's name). `fallback` marks one that the model should have written."""
+    """A context prefix and who wrote it (`outline`, or a model's name).
+
+    Attributes:
+        text: the prefix.
+        source: who wrote it.
+        fallback: the model should have written it, and the outline did.
+        too_long: there is none, since the model takes no prompt with so long a document.
+    """
 
     text: str
     source: str
     fallback: bool = False
+    too_long: bool = False
 
 
 @runtime_checkable
@@ -95,18 +111,22 @@ class ContextWriter(Protocol):
     Attributes:
         name: `outline`, or the model's name such as `gpt-4o-mini`.
         prompt_version: changes whenever the same request could give another kind of answer.
+        document_prompt_version: the same for requests with a whole document; None where the writer makes no use of one.
     """
 
     @property
     def name(self) -> str: ...
     @property
     def prompt_version(self) -> str: ...
+    @property
+    def document_prompt_version(self) -> str | None: ...
 
     def write(self, requests: Sequence[ContextRequest]) -> list[Context]:
         """One context per request, in order.
 
         Raises:
-            ModelError: the model could not be asked at all. A single bad answer is a fallback, not an error.
+            ModelError: the model could not be asked at all. A single bad answer is a fallback, not an error, and neither is a document
+                that is too long for it.
         """
         ...
 

@@ -1,8 +1,8 @@
 """Models that ask only once: an `Embedder` and a `ContextWriter` in front of another, with the cache file in between.
 
-A vector's key is model, dimensions and text; a context's is model, prompt version and the whole request. Equal texts of one call are
-sent once, and so are those of several threads: one asks, the others wait for its answer. Answers are kept as they come, so a
-call that fails half way, or a run that is killed, has lost no more than the requests under way.
+A vector's key is model, dimensions and text; a context's is model, prompt version and the whole request, with the document where one
+is shown. Equal texts of one call are sent once, and so are those of several threads: one asks, the others wait for its answer. Answers are
+kept as they come, so a call that fails half way, or a run that is killed, has lost no more than the requests under way.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from chunkers.ids import text_hash
 from chunkers.models.base import Context, ContextRequest, ContextWriter, Embedder, PartedEmbedder, PartedWriter, Vectors
 from chunkers.models.cache_bound import portions
 from chunkers.models.cache_file import ModelCache
 from chunkers.models.usage import Usage
 
-__all__ = ["CachedContextWriter", "CachedEmbedder", "ModelCache", "context_key", "vector_key"]
+__all__ = ["CachedContextWriter", "CachedEmbedder", "ModelCache", "context_keys", "vector_key"]
 
 # What is asked of an inner model that gives all its answers at once, before they are kept.
 _TEXTS_AT_ONCE = 2048
@@ -165,6 +166,11 @@ class CachedContextWriter(_Counters):
         return self._writer.prompt_version
 
     @property
+    def document_prompt_version(self) -> str | None:
+        # One that somebody else made may not say.
+        return getattr(self._writer, "document_prompt_version", None)
+
+    @property
     def fallbacks(self) -> int:
         """Answers that the outline had to stand in for; they are in `sent` too."""
         return self._fallbacks
@@ -175,17 +181,18 @@ class CachedContextWriter(_Counters):
         Raises:
             ModelError: as the inner writer.
         """
-        keys = [context_key(self.name, self.prompt_version, request) for request in requests]
+        keys = context_keys(self._writer, requests)
         request_of = dict(zip(keys, requests, strict=True))
         known = {key: Context(text, self.name) for key, text in self._cache.get_contexts(request_of).items()}
         missing = [key for key in request_of if key not in known]
         self._count(cached=len(requests) - len(missing))
 
         def keep(fresh: dict[bytes, Context], usage: Usage) -> None:
-            good = {key: context.text for key, context in fresh.items() if not context.fallback}
-            self._count(sent=len(fresh), usage=usage)
+            answered = {key: context for key, context in fresh.items() if not context.too_long}
+            good = {key: context.text for key, context in answered.items() if not context.fallback}
+            self._count(sent=len(answered), usage=usage)
             with self._counting:
-                self._fallbacks += len(fresh) - len(good)
+                self._fallbacks += len(answered) - len(good)
             self._cache.put_contexts(good, model=self.name)
             known.update(fresh)
 
@@ -206,10 +213,21 @@ def vector_key(model: str, dimensions: int, text: str) -> bytes:
     return _key("vector", model, str(dimensions), text)
 
 
-def context_key(model: str, prompt_version: str, request: ContextRequest) -> bytes:
-    """The key of a context: 32 bytes."""
-    parts = (request.text, request.preceding, request.following, request.title, *request.headings)
-    return _key("context", model, prompt_version, *parts)
+def context_keys(writer: ContextWriter, requests: Sequence[ContextRequest]) -> list[bytes]:
+    """The keys of contexts, 32 bytes each."""
+    # Many requests show the same document.
+    digests: dict[str, str] = {}
+    keys = []
+    for request in requests:
+        parts = (request.text, request.preceding, request.following, request.title, *request.headings)
+        if request.document is None:
+            keys.append(_key("context", writer.name, writer.prompt_version, *parts))
+            continue
+        if request.document not in digests:
+            digests[request.document] = text_hash(request.document)
+        version = getattr(writer, "document_prompt_version", None) or writer.prompt_version
+        keys.append(_key("context of document", writer.name, version, digests[request.document], *parts))
+    return keys
 
 
 def _key(*parts: str) -> bytes:

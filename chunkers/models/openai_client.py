@@ -21,7 +21,14 @@ from chunkers import retrying
 from chunkers.errors import ModelError
 from chunkers.models.endpoint import NO_KEY, Endpoint
 from chunkers.models.pace import Pace
-from chunkers.models.retry_rules import LONGEST_WAIT, classify, is_refusal, retry_after, unknown_field
+from chunkers.models.retry_rules import (
+    LONGEST_WAIT,
+    classify,
+    is_refusal,
+    is_too_long,
+    retry_after,
+    unknown_field,
+)
 from chunkers.models.texts import fold, shorten
 from chunkers.models.usage import Meter, Usage, usage_of
 
@@ -51,6 +58,10 @@ class RefusedError(ModelError):
 
 class TooLargeError(ModelError):
     """The server takes no request of that size; parts of it may do."""
+
+
+class TooLongError(ModelError):
+    """The model has no room for so long a prompt."""
 
 
 class UnknownFieldError(ModelError):
@@ -140,6 +151,7 @@ class OpenAIClient:
         Raises:
             BudgetError: it could cost more than the run may.
             TooLargeError: the server takes no request of that size.
+            TooLongError: the model has no room for so long a prompt.
             RefusedError: a content filter turned it down.
             ModelError: the server could not be reached, or refused; `fatal` when every text would fare the same.
         """
@@ -277,6 +289,8 @@ class OpenAIClient:
             return UnknownFieldError(self._message(problem), unknown, fatal=verdict.fatal)
         if verdict.smaller:
             return TooLargeError(self._message(problem))
+        if is_too_long(error) and not verdict.fatal:
+            return TooLongError(self._message(problem))
         return self.error(problem, fatal=verdict.fatal, passing=verdict.passing)
 
 

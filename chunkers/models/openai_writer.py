@@ -3,14 +3,17 @@
 One request per chunk, several at a time. An answer that is empty, refused or longer than was asked for is replaced by the
 outline's context and marked as a fallback; a server that gives no answer at all is an error. Servers differ in what they call the bound
 of an answer, and some models take no temperature: what one complains about is asked for in the other way from then on.
+
+Where a whole document is shown, one of its requests is answered before the others are sent, so that they find the document in the cache
+of the server. A document that the model has no room for is told apart, and not sent again.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import openai
@@ -19,9 +22,16 @@ from chunkers import encoding
 from chunkers.models import prompt
 from chunkers.models.base import Context, ContextRequest
 from chunkers.models.endpoint import Endpoint
-from chunkers.models.openai_client import Manners, OpenAIClient, RefusedError, UnknownFieldError
+from chunkers.models.openai_client import (
+    Manners,
+    OpenAIClient,
+    RefusedError,
+    TooLargeError,
+    TooLongError,
+    UnknownFieldError,
+)
 from chunkers.models.outline import OutlineWriter
-from chunkers.models.parallel import side_by_side
+from chunkers.models.parallel import Request, side_by_side
 from chunkers.models.usage import Usage
 
 # Told the place of a request among those of a call, its context, and what it used.
@@ -45,6 +55,7 @@ class OpenAIContextWriter:
     """
 
     prompt_version = prompt.VERSION
+    document_prompt_version = prompt.DOCUMENT_VERSION
 
     def __init__(
         self,
@@ -65,7 +76,7 @@ class OpenAIContextWriter:
 
     def prompt_tokens(self, request: ContextRequest) -> int:
         """cl100k_base tokens of the whole prompt, about what the model counts."""
-        return _prompt_tokens(prompt.user_prompt(request))
+        return _prompt_tokens(request)
 
     def write(self, requests: Sequence[ContextRequest]) -> list[Context]:
         """One context per request, in order.
@@ -91,22 +102,36 @@ class OpenAIContextWriter:
         Raises:
             As `write`.
         """
-        if requests:
-            asked = [partial(self._write_one, place, request, keep) for place, request in enumerate(requests)]
-            side_by_side(asked, self._client.manners.parallel)
 
-    def _write_one(self, place: int, request: ContextRequest, keep: Keep, stop: threading.Event) -> None:
+        def write(place: int, waiting: Sequence[int], stop: threading.Event) -> Iterable[Request]:
+            context, usage = self._write_one(requests[place], stop)
+            keep(place, context, usage)
+            if not context.too_long:
+                return [partial(write, other, ()) for other in waiting]
+            for other in waiting:
+                keep(other, context, Usage())
+            return ()
+
+        side_by_side(
+            [partial(write, place, waiting) for place, waiting in _first(requests)], self._client.manners.parallel
+        )
+
+    def _write_one(self, request: ContextRequest, stop: threading.Event) -> tuple[Context, Usage]:
+        """A context, or that the model has no room for the document, and what that used."""
         usage = Usage(1)
         try:
             answer, usage = self._ask(request, stop)
         except RefusedError:
             answer = ""
+        except (TooLongError, TooLargeError):
+            if request.document is None:
+                raise
+            return Context("", self.name, too_long=True), Usage()
         text = prompt.clean(answer)
         if not text or len(text) > prompt.LONGEST_CONTEXT:
             (outline,) = self._outline.write([request])
-            keep(place, replace(outline, fallback=True), usage)
-        else:
-            keep(place, Context(text, self.name), usage)
+            return replace(outline, fallback=True), usage
+        return Context(text, self.name), usage
 
     def _ask(self, request: ContextRequest, stop: threading.Event) -> tuple[str, Usage]:
         """The model's answer, empty where it refused or ran into the bound, and what it used."""
@@ -118,7 +143,7 @@ class OpenAIContextWriter:
             return client.chat.completions.with_raw_response.create(model=self.name, messages=messages, **bounds)
 
         try:
-            body, usage = self._client.ask(send, Usage(1, _prompt_tokens(user), 0, prompt.MAX_TOKENS), stop=stop)
+            body, usage = self._client.ask(send, Usage(1, _prompt_tokens(request), 0, prompt.MAX_TOKENS), stop=stop)
         except UnknownFieldError as error:
             if error.field not in bounds or error.field == "max_completion_tokens":
                 raise
@@ -137,13 +162,38 @@ class OpenAIContextWriter:
         return content if isinstance(content, str) and not refused else ""
 
 
+def _first(requests: Sequence[ContextRequest]) -> list[tuple[int, list[int]]]:
+    """The places of requests that can be sent at once, each with those that wait for it: the others with the same document."""
+    found: list[tuple[int, list[int]]] = []
+    of_document: dict[str, list[int]] = {}
+    for place, request in enumerate(requests):
+        if request.document in of_document:
+            of_document[request.document].append(place)
+            continue
+        found.append((place, []))
+        if request.document is not None:
+            of_document[request.document] = found[-1][1]
+    return found
+
+
 @cache
 def _system_tokens() -> int:
     return encoding.count_tokens(prompt.SYSTEM)
 
 
-def _prompt_tokens(user: str) -> int:
-    return _system_tokens() + encoding.count_tokens(user) + 2 * _AROUND_MESSAGE + _AROUND_PROMPT
+@lru_cache(maxsize=32)
+def _document_tokens(document: str) -> int:
+    """Counted once for all chunks of a document."""
+    return encoding.count_tokens(document)
+
+
+def _prompt_tokens(request: ContextRequest) -> int:
+    shown = 0
+    if request.document is not None:
+        shown = _document_tokens(request.document)
+        request = replace(request, document="")
+    user = encoding.count_tokens(prompt.user_prompt(request))
+    return _system_tokens() + shown + user + 2 * _AROUND_MESSAGE + _AROUND_PROMPT
 
 
 def _without(bounds: dict[str, Any], field: str) -> dict[str, Any]:

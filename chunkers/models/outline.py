@@ -29,6 +29,7 @@ class OutlineWriter:
 
     name = "outline"
     prompt_version = "2"
+    document_prompt_version = None
 
     def write(self, requests: Sequence[ContextRequest]) -> list[Context]:
         """One context per request, in order. Never fails."""

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from chunkers.models.base import Context, ContextRequest, ContextWriter, Embedder, PartedEmbedder, PartedWriter, Vectors
-from chunkers.models.cache import ModelCache, context_key, vector_key
+from chunkers.models.cache import ModelCache, context_keys, vector_key
 from chunkers.models.outline import OutlineWriter
 from chunkers.models.usage import Usage
 from chunkers.models.wordllama_embedder import WordllamaEmbedder
@@ -141,9 +141,14 @@ class RehearsedContextWriter:
     def prompt_version(self) -> str:
         return self._writer.prompt_version
 
+    @property
+    def document_prompt_version(self) -> str | None:
+        # One that somebody else made may not say.
+        return getattr(self._writer, "document_prompt_version", None)
+
     def write(self, requests: Sequence[ContextRequest]) -> list[Context]:
         """One context per request, in order, some of them the outline's."""
-        keys = [context_key(self.name, self.prompt_version, request) for request in requests]
+        keys = context_keys(self._writer, requests)
         known = self._cache.get_contexts(dict.fromkeys(keys)) if self._cache else {}
         missing = [place for place, key in enumerate(keys) if key not in known]
         new = [missing[place] for place in self._asked.new([keys[place] for place in missing])]

@@ -46,6 +46,9 @@ _TOO_LARGE = re.compile(
     r"tokens per request|batch size|too many inputs|(max|maximum) (number|amount) of inputs|input array|request (entity )?too large",
     re.IGNORECASE,
 )
+# What they say of one prompt that the model has no room for.
+_TOO_LONG_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error"})
+_TOO_LONG = re.compile(r"context (length|size|window)|prompt is too long|prompt too long", re.IGNORECASE)
 # llama.cpp answers 500 to an input that is longer than its batch.
 _OVER_BATCH = re.compile(r"too large to process", re.IGNORECASE)
 
@@ -82,6 +85,13 @@ def is_too_large(error: BaseException) -> bool:
     if error.status_code == 500:
         return bool(_OVER_BATCH.search(str(error)))
     return error.status_code == 413 or bool(_codes(error) & _TOO_LARGE_CODES) or bool(_TOO_LARGE.search(str(error)))
+
+
+def is_too_long(error: BaseException) -> bool:
+    """Whether a prompt was longer than the model can read."""
+    if not isinstance(error, openai.APIStatusError) or error.status_code not in (400, 413, 422):
+        return False
+    return bool(_codes(error) & _TOO_LONG_CODES) or bool(_TOO_LONG.search(str(error)))
 
 
 def unknown_field(error: BaseException) -> str | None:

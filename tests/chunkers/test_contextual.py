@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from chunkers import Chunk, Document, ModelError, build_chunker, chunk
+from chunkers import Chunk, Document, ModelError, SettingError, build_chunker, chunk
 from chunkers.models.base import Context, ContextRequest
 from chunkers.models.outline import OutlineWriter
 from tests.chunkers.conftest import EchoWriter
@@ -15,7 +17,7 @@ from tests.chunkers.conftest import EchoWriter
 NUMBERED = "".join(f"{n:04d} " for n in range(1000))
 
 
-def contextual(text: str, writer: EchoWriter, **parameters: int) -> list[Chunk]:
+def contextual(text: str, writer: EchoWriter, **parameters: Any) -> list[Chunk]:
     parameters = {"chunk_size": 100, "chunk_overlap": 10, **parameters}
     return chunk(Document(text=text, title="Title"), "contextual_retrieval", context_writer=writer, **parameters)
 
@@ -153,3 +155,95 @@ def test_a_heading_in_the_text_is_not_told_again_in_the_outline(text: str) -> No
 def test_a_heading_that_ends_in_a_mark_is_known_again() -> None:
     (only,) = chunk(Document(text="# C#\n\nOne line.\n", title="C#"), "contextual_retrieval")
     assert only.context == "Terms: line."
+
+
+class DocumentWriter(EchoWriter):
+    """Takes whole documents of up to so many characters."""
+
+    document_prompt_version = "d1"
+
+    def __init__(self, longest: int = 10**9) -> None:
+        super().__init__()
+        self.longest = longest
+
+    def write(self, requests: Sequence[ContextRequest]) -> list[Context]:
+        return [
+            replace(context, text="", too_long=True)
+            if request.document and len(request.document) > self.longest
+            else context
+            for request, context in zip(requests, super().write(requests), strict=True)
+        ]
+
+
+def test_the_writer_sees_the_whole_document_where_that_is_asked_for() -> None:
+    writer = DocumentWriter()
+    chunks = contextual(NUMBERED, writer, context_scope="document")
+    assert {request.document for request in writer.requests} == {NUMBERED}
+    assert {c.context_scope for c in chunks} == {"document"}
+    assert [c.text for c in chunks] == [c.text for c in contextual(NUMBERED, DocumentWriter())]
+
+
+def test_the_window_is_what_the_writer_sees_otherwise(writer: EchoWriter) -> None:
+    chunks = contextual(NUMBERED, writer)
+    assert {request.document for request in writer.requests} == {None}
+    assert {c.context_scope for c in chunks} == {None}
+
+
+def test_a_document_over_the_bound_is_shown_by_its_window() -> None:
+    tokens = sum(c.token_count for c in chunk(NUMBERED, "fixed_size", chunk_size=100, chunk_overlap=0))
+    for bound, scope in ((tokens, "document"), (tokens - 1, "window")):
+        writer = DocumentWriter()
+        chunks = contextual(NUMBERED, writer, context_scope="document", context_max_document_tokens=bound)
+        assert {c.context_scope for c in chunks} == {scope}
+        assert {request.document is None for request in writer.requests} == {scope == "window"}
+
+
+def test_a_document_that_the_writer_finds_too_long_is_shown_by_its_window() -> None:
+    writer = DocumentWriter(longest=100)
+    documents = [
+        Document(uri="long", text=NUMBERED, title="Long"),
+        Document(uri="short", text="12 " * 30, title="Short"),
+    ]
+    chunker = build_chunker(
+        "contextual_retrieval", context_writer=writer, context_scope="document", chunk_size=25, chunk_overlap=0
+    )
+    long, short = chunker.chunk(documents)
+    assert {(c.context, c.context_scope) for c in long.chunks} == {("From Long.", "window")}
+    assert {(c.context, c.context_scope) for c in short.chunks} == {("From Short.", "document")}
+    assert len(writer.requests) == 2 * len(long.chunks) + len(short.chunks)
+
+
+def test_a_chunk_that_is_the_whole_document_is_not_shown_twice() -> None:
+    writer = DocumentWriter()
+    (only,) = contextual("Some words.", writer, context_scope="document")
+    assert [request.document for request in writer.requests] == [None]
+    assert only.context_scope == "document"
+
+
+def test_what_the_outline_stood_in_for_was_shown_nothing() -> None:
+    class Refused(DocumentWriter):
+        def write(self, requests: Sequence[ContextRequest]) -> list[Context]:
+            return [Context("outline", "outline", fallback=True) for _ in requests]
+
+    assert {c.context_scope for c in contextual(NUMBERED, Refused(), context_scope="document")} == {None}
+
+
+def test_the_outline_makes_no_use_of_whole_documents() -> None:
+    with pytest.raises(SettingError, match="'window' with outline, which makes no use of whole documents"):
+        build_chunker("contextual_retrieval", context_scope="document")
+
+
+@pytest.mark.parametrize("value", ["Document", "", None, 1])
+def test_another_scope_is_refused(value: object) -> None:
+    with pytest.raises(SettingError, match="context_scope"):
+        build_chunker("contextual_retrieval", context_writer=DocumentWriter(), context_scope=value)
+
+
+def test_the_scope_is_a_parameter_only_where_it_is_the_document() -> None:
+    window = build_chunker("contextual_retrieval", context_writer=DocumentWriter())
+    document = build_chunker("contextual_retrieval", context_writer=DocumentWriter(), context_scope="document")
+    assert document.parameters == {
+        **window.parameters,
+        "context_scope": "document",
+        "context_max_document_tokens": 100_000,
+    }

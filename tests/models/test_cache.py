@@ -19,7 +19,7 @@ import pytest
 from chunkers.errors import ModelError, SettingError
 from chunkers.models import cache as cache_module
 from chunkers.models.base import Context, ContextRequest, ContextWriter, Embedder, Vectors
-from chunkers.models.cache import CachedContextWriter, CachedEmbedder, ModelCache, context_key, vector_key
+from chunkers.models.cache import CachedContextWriter, CachedEmbedder, ModelCache, context_keys, vector_key
 
 Build = Callable[..., ContextRequest]
 
@@ -246,7 +246,29 @@ def test_contexts_answered_before_an_error_are_kept(
 
 
 def test_keys_of_contexts_keep_headings_apart(section: Build) -> None:
-    assert context_key("m", "1", section(headings=("ab", "c"))) != context_key("m", "1", section(headings=("a", "bc")))
+    one, other = context_keys(CountingWriter(), [section(headings=("ab", "c")), section(headings=("a", "bc"))])
+    assert one != other
+
+
+def test_a_context_with_the_document_is_another_than_one_with_the_window(cache: ModelCache, section: Build) -> None:
+    inner = CountingWriter()
+    writer = CachedContextWriter(inner, cache)
+    for document in (None, "one", "one two", "one"):
+        writer.write([section("one", document=document)])
+    assert inner.calls == [["one"]] * 3
+
+
+def test_a_document_that_is_too_long_is_neither_counted_nor_kept(cache: ModelCache, section: Build) -> None:
+    class Small(CountingWriter):
+        def write(self, requests: Sequence[ContextRequest]) -> list[Context]:
+            super().write(requests)
+            return [Context("", self.name, too_long=True) for _ in requests]
+
+    inner = Small()
+    writer = CachedContextWriter(inner, cache)
+    for _ in range(2):
+        assert writer.write([section("one", document="long")]) == [Context("", "counting", too_long=True)]
+    assert (len(inner.calls), writer.sent, writer.cached, writer.fallbacks) == (2, 0, 0, 0)
 
 
 def foreign(path: Path) -> None:

@@ -208,3 +208,78 @@ def test_each_context_is_handed_on_also_when_another_fails(openai_server: OpenAI
         )
     assert kept == [0, 1]
     assert len(openai_server.requests) == 3
+
+
+DOCUMENT = "".join(f"Sentence {number} of the document. " for number in range(200))
+
+
+def of_document(section: Build, number: int, document: str = DOCUMENT) -> ContextRequest:
+    return section(f"Sentence {number} of the document.", document=document)
+
+
+def shows(request: Request, document: str) -> bool:
+    return document in request.body["messages"][1]["content"]
+
+
+def test_one_request_of_a_document_is_answered_before_its_others_are_sent(
+    writer: OpenAIContextWriter, openai_server: OpenAIServer, section: Build
+) -> None:
+    first = faults.Gate(left=1)
+
+    def held(request: Request) -> None:
+        first(request)
+
+    openai_server.always = held
+    done = threading.Thread(target=writer.write, args=([of_document(section, number) for number in range(6)],))
+    done.start()
+    assert first.reached.wait(faults.HELD_BOUND)
+    assert len(openai_server.requests) == 1
+    first.opened.set()
+    done.join()
+    assert len(openai_server.requests) == 6
+    assert all(shows(request, DOCUMENT) for request in openai_server.requests)
+
+
+def test_a_document_whose_first_request_is_slow_holds_up_no_other(openai_server: OpenAIServer, section: Build) -> None:
+    writer = OpenAIContextWriter(
+        "gpt-4o-mini", api_key=openai_server.key, base_url=openai_server.url, manners=Manners(parallel=2)
+    )
+    gate = faults.Gate(left=1)
+    openai_server.always = lambda request: gate(request) if shows(request, DOCUMENT) else None
+    others = [f"{letter} " * 50 for letter in "abcd"]
+    requests = [of_document(section, number) for number in range(5)]
+    requests += [of_document(section, number, other) for other in others for number in range(5)]
+    contexts: list[Context] = []
+    whole = threading.Thread(target=lambda: contexts.extend(writer.write(requests)))
+    whole.start()
+    assert gate.reached.wait(faults.HELD_BOUND)
+    while len(openai_server.requests) < 21:
+        whole.join(0.01)
+    gate.opened.set()
+    whole.join()
+    assert len(contexts) == len(openai_server.requests) == 25
+
+
+def test_a_document_that_the_model_has_no_room_for_is_sent_once_and_told_apart(
+    writer: OpenAIContextWriter, openai_server: OpenAIServer, section: Build
+) -> None:
+    def no_room(request: Request) -> Fault | None:
+        return faults.status(400, code="context_length_exceeded") if shows(request, DOCUMENT) else None
+
+    openai_server.always = no_room
+    contexts = writer.write(
+        [*(of_document(section, number) for number in range(9)), section("small", document="A small one.")]
+    )
+    assert contexts[:9] == [Context("", "gpt-4o-mini", too_long=True)] * 9
+    assert contexts[9].text
+    assert len(openai_server.requests) == 2
+
+
+def test_tokens_of_a_prompt_with_a_document_are_about_what_the_server_counts(
+    writer: OpenAIContextWriter, openai_server: OpenAIServer, section: Build
+) -> None:
+    request = of_document(section, 7)
+    used: list[int] = []
+    writer.write_parts([request], lambda place, context, usage: used.append(usage.prompt_tokens))
+    assert writer.prompt_tokens(request) == pytest.approx(used[0], abs=5)
+    assert used[0] > 1200

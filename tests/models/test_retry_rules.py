@@ -8,7 +8,7 @@ import httpx2
 import openai
 import pytest
 
-from chunkers.models.retry_rules import classify, is_refusal, retry_after
+from chunkers.models.retry_rules import classify, is_refusal, is_too_long, retry_after
 from chunkers.retrying import Verdict
 
 REQUEST = httpx2.Request("POST", "http://127.0.0.1/v1/embeddings")
@@ -118,3 +118,22 @@ def test_the_wait_is_read_from_the_headers(headers: dict[str, str], seconds: flo
 )
 def test_a_content_filter_is_told_from_other_errors(error: BaseException, refused: bool) -> None:
     assert is_refusal(error) is refused
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (answered(400, {"code": "context_length_exceeded", "param": "messages"}), True),
+        (answered(400, {"type": "exceed_context_size_error"}), True),
+        (said(400, "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens"), True),
+        (said(400, "the request exceeds the available context size, try increasing it"), True),
+        (said(413, "prompt is too long: 210000 tokens > 200000 maximum"), True),
+        (said(400, "temperature must be positive"), False),
+        (said(500, "This model's maximum context length is 4096 tokens"), False),
+        (answered(429, {"code": "context_length_exceeded"}), False),
+        (broken(httpx2.ReadError("context length")), False),
+        (ValueError("context length"), False),
+    ],
+)
+def test_a_prompt_that_the_model_has_no_room_for_is_told_apart(error: Exception, expected: bool) -> None:
+    assert is_too_long(error) is expected
