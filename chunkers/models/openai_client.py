@@ -20,7 +20,7 @@ import openai
 from chunkers import retrying
 from chunkers.errors import ModelError
 from chunkers.models.endpoint import NO_KEY, Endpoint
-from chunkers.models.pace import Pace
+from chunkers.models.pace import Pace, SpentError
 from chunkers.models.retry_rules import (
     LONGEST_WAIT,
     classify,
@@ -131,6 +131,7 @@ class OpenAIClient:
             manners.parallel,
             requests_per_minute=manners.requests_per_minute,
             tokens_per_minute=manners.tokens_per_minute,
+            longest_wait=manners.longest_wait,
         )
         self.model = model
         self._cancelled = cancelled
@@ -208,7 +209,13 @@ class OpenAIClient:
                 raise self.error("not asked, since the run was stopped", fatal=True)
             if stop and stop.is_set():
                 raise self.error("not asked, since another request of the batch failed")
-            delay, epoch = self._pace.enter(most.prompt_tokens + most.answer_tokens, held=held)
+            try:
+                delay, epoch = self._pace.enter(most.prompt_tokens + most.answer_tokens, held=held)
+            except SpentError as spent:
+                problem = (
+                    f"its limit leaves no {spent.unit} for {spent.seconds:,.0f} s more, longer than QUARRY_RETRY_MAX_WAIT"
+                )
+                raise self.error(problem, fatal=True) from None
             if not delay:
                 return epoch
             self._pace.rest(min(delay, _GLANCE))

@@ -73,7 +73,7 @@ class OpenAIEmbedder:
         self._asked = dimensions
         self._own = known.dimensions
         self._probing = threading.Lock()
-        self._limits = limits or known.limits
+        self._limits = _within_a_minute(limits or known.limits, self._client.manners.tokens_per_minute)
         self._encoding = "base64"
         # The least that was too much for the server, and the most that it took since then.
         self._refused, self._taken = 0, 0
@@ -201,6 +201,14 @@ class OpenAIEmbedder:
             return unit_vectors(body, len(texts)), usage
         except ValueError as error:
             raise self._client.error(f"gave no usable vectors: {error}") from error
+
+
+def _within_a_minute(limits: Limits, tokens_per_minute: int | None) -> Limits:
+    """`limits` with requests that fit into a minute's tokens, as far as one input does: no wait makes room for a larger one."""
+    if tokens_per_minute is None:
+        return limits
+    most = max(tokens_per_minute, limits.max_input_tokens)
+    return replace(limits, max_request_tokens=min(limits.max_request_tokens, most))
 
 
 def _check_dimensions(dimensions: int, most: int | None, shortens: bool, model: str) -> None:

@@ -8,6 +8,7 @@ nobody else begins a request. Nothing here sleeps: `enter` says how long to wait
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 import time
@@ -21,6 +22,19 @@ GLANCE = 0.05
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+class SpentError(Exception):
+    """What the endpoint says it allows leaves no room for a request for longer than is waited.
+
+    Attributes:
+        unit: of the limit, requests or tokens.
+        seconds: until there is room.
+    """
+
+    def __init__(self, unit: str, seconds: float) -> None:
+        super().__init__(f"no {unit} left for {seconds:.0f} s")
+        self.unit, self.seconds = unit, seconds
 
 
 @dataclass
@@ -59,10 +73,11 @@ class Pace:
     Args:
         parallel: requests under way at most.
         requests_per_minute, tokens_per_minute: None for as many as the endpoint takes.
+        longest_wait: seconds that are waited for a limit which the endpoint told; for one of ours it is as long as it takes.
         clock: seconds.
 
     Raises:
-        SettingError: one of them is below 1.
+        SettingError: one of the limits is below 1.
     """
 
     def __init__(
@@ -71,6 +86,7 @@ class Pace:
         *,
         requests_per_minute: int | None = None,
         tokens_per_minute: int | None = None,
+        longest_wait: float = math.inf,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         limits = {
@@ -82,6 +98,7 @@ class Pace:
             if value is not None and value < 1:
                 raise SettingError(name, value, "at least 1")
         self.parallel = parallel
+        self._longest_wait = longest_wait
         self._clock = clock
         self._changed = threading.Condition()
         self._allowed = float(parallel)
@@ -108,13 +125,20 @@ class Pace:
 
         Returns:
             0 and what `leave` wants to be told; or the seconds after which to ask again, and nothing of meaning.
+
+        Raises:
+            SpentError: by what the endpoint told there is no turn for longer than is waited.
         """
         with self._changed:
             now = self._clock()
             if self._under_way >= self.allowed:
                 return GLANCE, 0
             amounts = {"requests": 1, "tokens": tokens}
-            delay = max((bucket.wait(amounts[unit], now) for (_, unit), bucket in self._buckets.items()), default=0.0)
+            waits = {key: bucket.wait(amounts[key[1]], now) for key, bucket in self._buckets.items()}
+            for (source, unit), wait in waits.items():
+                if source == "told" and wait > self._longest_wait:
+                    raise SpentError(unit, wait)
+            delay = max(waits.values(), default=0.0)
             if held:
                 delay = max(delay, self._held_until - now)
             if delay > 0:

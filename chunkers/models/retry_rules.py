@@ -49,6 +49,8 @@ _TOO_LARGE = re.compile(
 # What they say of one prompt that the model has no room for.
 _TOO_LONG_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error"})
 _TOO_LONG = re.compile(r"context (length|size|window)|prompt is too long|prompt too long", re.IGNORECASE)
+# OpenAI answers 429 to a request that is over the tokens of a whole minute: no wait makes room for it.
+_OVER_MINUTE = re.compile(r"request too large", re.IGNORECASE)
 # llama.cpp answers 500 to an input that is longer than its batch.
 _OVER_BATCH = re.compile(r"too large to process", re.IGNORECASE)
 
@@ -80,8 +82,10 @@ def classify(error: BaseException, longest_wait: float = LONGEST_WAIT) -> Verdic
 
 def is_too_large(error: BaseException) -> bool:
     """Whether a request held more than the server takes at once."""
-    if not isinstance(error, openai.APIStatusError) or error.status_code not in (400, 413, 422, 500):
+    if not isinstance(error, openai.APIStatusError) or error.status_code not in (400, 413, 422, 429, 500):
         return False
+    if error.status_code == 429:
+        return bool(_OVER_MINUTE.search(str(error)))
     if error.status_code == 500:
         return bool(_OVER_BATCH.search(str(error)))
     return error.status_code == 413 or bool(_codes(error) & _TOO_LARGE_CODES) or bool(_TOO_LARGE.search(str(error)))

@@ -328,6 +328,48 @@ def test_a_request_that_is_too_large_is_halved_and_what_fits_is_kept_in_mind(
     assert [len(request.body["input"]) for request in openai_server.requests] == [16] * 4
 
 
+def test_no_request_is_larger_than_a_minute_s_tokens(openai_server: OpenAIServer, clock: Clock) -> None:
+    texts = ["many words " * 100 for _ in range(60)]
+    for per_minute, most in ((1000, 8191), (9000, 9000), (None, 280_000)):
+        built = OpenAIEmbedder(
+            "text-embedding-3-small",
+            api_key=openai_server.key,
+            base_url=openai_server.url,
+            manners=Manners(tokens_per_minute=per_minute),
+            sleep=clock,
+        )
+        counts = [built.count_tokens(text) for text in texts] * 30
+        assert built.request_count(counts) >= sum(counts) / most
+        assert built.request_count(counts) <= sum(counts) / most + 16
+
+
+def test_an_endpoint_whose_limit_is_spent_for_the_day_ends_the_run(
+    openai_server: OpenAIServer, embedder: OpenAIEmbedder
+) -> None:
+    openai_server.headers = {
+        "x-ratelimit-limit-requests": "10",
+        "x-ratelimit-remaining-requests": "0",
+        "x-ratelimit-reset-requests": "24h",
+    }
+    embedder.embed(["one"])
+    with pytest.raises(ModelError, match="its limit leaves no requests for 8,640 s more") as caught:
+        embedder.embed(["two"])
+    assert caught.value.fatal
+    assert len(openai_server.requests) == 1
+
+
+def test_a_request_over_the_endpoint_s_tokens_a_minute_is_halved(
+    openai_server: OpenAIServer, embedder: OpenAIEmbedder
+) -> None:
+    def strict(request: faults.Request) -> Fault | None:
+        asked = len(request.body["input"])
+        return faults.status(429, message=f"Request too large: Limit 8, Requested {asked}") if asked > 8 else None
+
+    openai_server.always = strict
+    texts = [f"text {number}" for number in range(20)]
+    np.testing.assert_allclose(embedder.embed(texts), expected(texts), atol=1e-6)
+
+
 def test_one_text_that_is_too_large_by_itself_fails_and_the_others_are_handed_on(
     openai_server: OpenAIServer, embedder: OpenAIEmbedder
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chunkers.errors import SettingError
-from chunkers.models.pace import Pace, duration, rate_limit
+from chunkers.models.pace import Pace, SpentError, duration, rate_limit
 
 
 class Watch:
@@ -92,6 +92,22 @@ def test_what_is_left_by_the_headers_is_not_passed(watch: Watch) -> None:
     pace = Pace(99, clock=watch)
     pace.learn({"x-ratelimit-limit-requests": "60", "x-ratelimit-remaining-requests": "1"})
     assert (enter(pace), enter(pace)) == (0, pytest.approx(1))
+
+
+def test_a_limit_of_the_endpoint_s_that_is_spent_for_long_is_not_waited_for(watch: Watch) -> None:
+    pace = Pace(99, longest_wait=600, clock=watch)
+    spent = {"x-ratelimit-limit-requests": "200", "x-ratelimit-remaining-requests": "0"}
+    pace.learn({**spent, "x-ratelimit-reset-requests": "24h0m0s"})
+    assert enter(pace) == pytest.approx(432)
+    pace.learn({**spent, "x-ratelimit-limit-requests": "100", "x-ratelimit-reset-requests": "24h0m0s"})
+    with pytest.raises(SpentError, match="no requests left for 864 s"):
+        enter(pace)
+
+
+def test_a_limit_of_our_own_is_waited_for_however_long_it_takes(watch: Watch) -> None:
+    pace = Pace(99, tokens_per_minute=10, longest_wait=600, clock=watch)
+    assert enter(pace, 1000) == 0
+    assert enter(pace, 10) > 600
 
 
 def test_an_answer_that_comes_late_gives_nothing_back(watch: Watch) -> None:

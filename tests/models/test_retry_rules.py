@@ -48,6 +48,8 @@ def broken(cause: Exception) -> openai.APIConnectionError:
         (answered(413), SMALLER),
         (answered(400, {"code": "max_tokens_per_request"}), SMALLER),
         (answered(422, {"type": "token_limit_exceeded"}), SMALLER),
+        (said(429, "Request too large for m on tokens per min (TPM): Limit 40000, Requested 90000."), SMALLER),
+        (said(429, "Rate limit reached for m on tokens per min (TPM): Limit 40000, Used 39000."), BUSY),
         (said(500, "input (1202 tokens) is too large to process. increase the physical batch size"), SMALLER),
         (answered(422), PERMANENT),
         (answered(401), FATAL),
