@@ -212,9 +212,7 @@ class OpenAIClient:
             try:
                 delay, epoch = self._pace.enter(most.prompt_tokens + most.answer_tokens, held=held)
             except SpentError as spent:
-                problem = (
-                    f"its limit leaves no {spent.unit} for {spent.seconds:,.0f} s more, longer than QUARRY_RETRY_MAX_WAIT"
-                )
+                problem = f"its limit leaves no {spent.unit} for {spent.seconds:,.0f} s more, longer than QUARRY_RETRY_MAX_WAIT"
                 raise self.error(problem, fatal=True) from None
             if not delay:
                 return epoch
