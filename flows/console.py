@@ -41,6 +41,22 @@ def fail(message: str, status: int, as_json: bool) -> NoReturn:
 @contextmanager
 def clear_errors(as_json: bool) -> Iterator[None]:
     """Turns the errors that a user can cause or meet into one line and an exit status."""
+    try:
+        yield
+    except typer.Exit:
+        raise
+    except KeyboardInterrupt:
+        fail("interrupted", INTERRUPTED, as_json)
+    except Exception as error:
+        status = _status_of(error)
+        if status is None:
+            raise
+        fail(str(error), status, as_json)
+
+
+def _status_of(error: Exception) -> int | None:
+    """The exit status for an error; None for one that is a fault of ours."""
+    # Only now: the store's client alone takes longer to load than some subcommands to do their work.
     from chunkers import ModelError, SettingError
     from flows.loading import LoadError
     from flows.server import ServerError
@@ -48,14 +64,9 @@ def clear_errors(as_json: bool) -> Iterator[None]:
     from flows.sources import SourceError
     from stores import SettingsChanged, StoreError
 
-    try:
-        yield
-    except (SourceError, SettingError, SettingsError, SettingsChanged, LoadError) as error:
-        fail(str(error), USAGE, as_json)
-    except (StoreError, ModelError, ServerError, OSError) as error:
-        fail(str(error), FAILED, as_json)
-    except KeyboardInterrupt:
-        fail("interrupted", INTERRUPTED, as_json)
+    if isinstance(error, SourceError | SettingError | SettingsError | SettingsChanged | LoadError):
+        return USAGE
+    return FAILED if isinstance(error, StoreError | ModelError | ServerError | OSError) else None
 
 
 def load_settings(assignments: list[str] | None) -> Settings:

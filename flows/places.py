@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-from qdrant_client import QdrantClient
+from typing import TYPE_CHECKING
 
 from chunkers.models import ModelCache
 from flows.settings import Settings
-from stores import connect
+
+if TYPE_CHECKING:
+    from qdrant_client import QdrantClient
 
 # Bytes of what settings call a megabyte.
 MEGABYTE = 1024**2
@@ -42,6 +43,11 @@ def open_store(settings: Settings, *, create: bool) -> Iterator[QdrantClient]:
     Raises:
         StoreError: it cannot be reached or opened.
     """
+    # Who asks for the cache alone need not load the store's client, which takes a second.
+    from qdrant_client import QdrantClient
+
+    from stores import connect
+
     path = settings.home / "qdrant"
     if not create and not settings.qdrant_url and not path.exists():
         yield QdrantClient(":memory:")

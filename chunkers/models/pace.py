@@ -17,6 +17,8 @@ from dataclasses import dataclass
 
 from chunkers.errors import SettingError
 
+# Seconds that are always waited for a limit of the endpoint's: most are of a minute, and to keep to them is what a pace is for.
+ONE_MINUTE = 60.0
 # Seconds after which somebody who waits for another's turn to end looks again.
 GLANCE = 0.05
 
@@ -73,7 +75,8 @@ class Pace:
     Args:
         parallel: requests under way at most.
         requests_per_minute, tokens_per_minute: None for as many as the endpoint takes.
-        longest_wait: seconds that are waited for a limit which the endpoint told; for one of ours it is as long as it takes.
+        longest_wait: seconds that are waited for a limit which the endpoint told, a minute at least; for one of ours it is as long as
+            it takes.
         clock: seconds.
 
     Raises:
@@ -98,7 +101,7 @@ class Pace:
             if value is not None and value < 1:
                 raise SettingError(name, value, "at least 1")
         self.parallel = parallel
-        self._longest_wait = longest_wait
+        self._longest_wait = max(longest_wait, ONE_MINUTE)
         self._clock = clock
         self._changed = threading.Condition()
         self._allowed = float(parallel)

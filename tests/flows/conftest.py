@@ -19,6 +19,9 @@ from flows.request import Request
 from flows.running import PlainRunner, run
 from flows.settings import Settings
 from stores import StoreError, Writer
+from tests.openai_server import OpenAIServer, openai_server
+
+__all__ = ["openai_server"]
 
 TEXTS = {
     "guide.md": "# Guide\n\nThe pump starts at dawn. It stops at dusk.\n\n## Care\n\nOil the bearings every month. Use thin oil.\n",
@@ -44,6 +47,14 @@ def source(tmp_path: Path) -> Path:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     return folder
+
+
+@pytest.fixture
+def endpoint(openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> OpenAIServer:
+    """The tests' own endpoint, which settings name."""
+    monkeypatch.setenv("OPENAI_BASE_URL", openai_server.url)
+    monkeypatch.setenv("OPENAI_API_KEY", openai_server.key or "")
+    return openai_server
 
 
 @pytest.fixture

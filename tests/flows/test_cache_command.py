@@ -333,3 +333,9 @@ def test_the_setting_bounds_the_cache_of_a_run(path: Path) -> None:
     with open_cache(Settings.load({"cache_max_mb": "1"})) as cache:
         cache.put_vectors(vectors("many", 1000))
     assert path.stat().st_size < 1.2 * MB
+
+
+def test_the_store_s_client_is_not_loaded_for_the_cache() -> None:
+    program = "import sys; from flows.cli import app; app(['cache'], standalone_mode=False); print('qdrant_client' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False"

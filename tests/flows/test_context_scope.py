@@ -11,21 +11,16 @@ from chunkers import SettingError
 from chunkers.encoding import count_tokens
 from stores import SettingsChanged, connect
 from tests.flows.conftest import ingest, told
-from tests.openai_server import Fault, OpenAIServer, Request, openai_server, status
-
-__all__ = ["openai_server"]
+from tests.openai_server import Fault, OpenAIServer, Request, status
 
 NAME = "contextual_retrieval"
 DOCUMENT = {"context_scope": "document", "chunk_size": "50", "chunk_overlap": "0"}
 LONG = "# Long\n\n" + "".join(f"Sentence {number} of the long one is here. " for number in range(540))
 
 
-@pytest.fixture
-def endpoint(openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> OpenAIServer:
-    monkeypatch.setenv("OPENAI_BASE_URL", openai_server.url)
-    monkeypatch.setenv("OPENAI_API_KEY", openai_server.key or "")
+@pytest.fixture(autouse=True)
+def built_in_embeddings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUARRY_EMBEDDING_MODEL", "wordllama")
-    return openai_server
 
 
 @pytest.fixture
@@ -68,6 +63,7 @@ def test_chunks_say_that_the_model_saw_the_whole_document_and_a_second_run_asks_
 ) -> None:
     report = ingest(long, NAME, overrides=DOCUMENT).strategies[NAME]
     assert {payload["metadata"]["context_scope"] for payload in payloads(long)} == {"document"}
+    assert any(LONG[:5000] in prompt for prompt in prompts(endpoint))
     assert report.window_contexts == 0
     endpoint.requests.clear()
     (long / "other.md").write_text("# Other\n\nA new one.\n")
@@ -84,7 +80,7 @@ def test_a_document_over_the_bound_gets_its_contexts_from_windows_which_is_count
     of_long = [payload for payload in payloads(long) if payload["metadata"]["source"] == "long.md"]
     assert own["window_contexts"] == len(of_long) > 100
     assert {payload["metadata"]["context_scope"] for payload in of_long} == {"window"}
-    assert not any(LONG in prompt for prompt in prompts(endpoint))
+    assert not any(LONG[:5000] in prompt for prompt in prompts(endpoint))
 
 
 def test_a_document_that_the_model_has_no_room_for_is_asked_once_and_then_by_its_windows(

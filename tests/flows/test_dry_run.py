@@ -11,19 +11,10 @@ from chunkers import STRATEGIES
 from flows.report import StrategyReport
 from tests.doubles import HashEmbedder
 from tests.flows.conftest import TEXTS, ingest
-from tests.openai_server import OpenAIServer, openai_server
-
-__all__ = ["openai_server"]
+from tests.openai_server import OpenAIServer
 
 # Boundaries that no model decides.
 KNOWN = ("fixed_size", "recursive", "sentence")
-
-
-@pytest.fixture
-def endpoint(openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> OpenAIServer:
-    monkeypatch.setenv("OPENAI_BASE_URL", openai_server.url)
-    monkeypatch.setenv("OPENAI_API_KEY", openai_server.key)
-    return openai_server
 
 
 def change(source: Path) -> None:

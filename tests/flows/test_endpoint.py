@@ -15,16 +15,7 @@ import pytest
 from chunkers import SettingError
 from stores import connect, list_collections
 from tests.flows.conftest import ingest
-from tests.openai_server import Gate, OpenAIServer, openai_server, status
-
-__all__ = ["openai_server"]
-
-
-@pytest.fixture
-def endpoint(openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> OpenAIServer:
-    monkeypatch.setenv("OPENAI_BASE_URL", openai_server.url)
-    monkeypatch.setenv("OPENAI_API_KEY", openai_server.key)
-    return openai_server
+from tests.openai_server import Gate, OpenAIServer, status
 
 
 def test_all_strategies_use_the_endpoint_s_models_where_one_is_configured(source: Path, endpoint: OpenAIServer) -> None:

@@ -11,18 +11,9 @@ from chunkers import SettingError
 from flows.settings import Settings
 from stores import connect, list_collections
 from tests.flows.conftest import ingest, quarry, told
-from tests.openai_server import OpenAIServer, openai_server, quota_spent, status
-
-__all__ = ["openai_server"]
+from tests.openai_server import OpenAIServer, quota_spent, status
 
 KNOWN = ["fixed_size", "recursive", "sentence"]
-
-
-@pytest.fixture
-def endpoint(openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> OpenAIServer:
-    monkeypatch.setenv("OPENAI_BASE_URL", openai_server.url)
-    monkeypatch.setenv("OPENAI_API_KEY", openai_server.key or "")
-    return openai_server
 
 
 @pytest.fixture

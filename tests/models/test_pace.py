@@ -104,6 +104,12 @@ def test_a_limit_of_the_endpoint_s_that_is_spent_for_long_is_not_waited_for(watc
         enter(pace)
 
 
+def test_a_limit_of_the_endpoint_s_for_a_minute_is_kept_to_also_by_who_waits_for_nothing(watch: Watch) -> None:
+    pace = Pace(99, longest_wait=0, clock=watch)
+    pace.learn({"x-ratelimit-limit-requests": "1", "x-ratelimit-remaining-requests": "0"})
+    assert enter(pace) == pytest.approx(60)
+
+
 def test_a_limit_of_our_own_is_waited_for_however_long_it_takes(watch: Watch) -> None:
     pace = Pace(99, tokens_per_minute=10, longest_wait=600, clock=watch)
     assert enter(pace, 1000) == 0
