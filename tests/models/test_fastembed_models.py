@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -31,6 +31,7 @@ pytestmark = pytest.mark.slow
 
 NAME = "fastembed:sentence-transformers/all-MiniLM-L6-v2"
 MODEL_FILE = "model.onnx"
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 DIMENSIONS = 384
 LONGEST = 256
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -119,16 +120,38 @@ def copy(made: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def no_network(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Lets nothing connect; a list of what tried."""
-    tried: list[object] = []
+    """Lets nothing connect beyond this machine; a list of what tried.
 
-    def refuse(self: socket.socket, address: object) -> None:
+    Loopback passes: threads of the Prefect server that earlier tests of this process started may speak there at any time.
+    """
+    tried: list[object] = []
+    connect, look_up = socket.socket.connect, socket.getaddrinfo
+
+    def refuse(address: object) -> NoReturn:
         tried.append(address)
         raise OSError("no network")
 
-    monkeypatch.setattr(socket.socket, "connect", refuse)
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *names, **options: refuse(None, names))  # type: ignore[arg-type]
+    def connect_here(self: socket.socket, address: Any) -> None:
+        if self.family != getattr(socket, "AF_UNIX", None) and address[0] not in LOOPBACK:
+            refuse(address)
+        connect(self, address)
+
+    def look_up_here(host: Any, *names: Any, **options: Any) -> Any:
+        if host is not None and host not in LOOPBACK:
+            refuse((host, *names))
+        return look_up(host, *names, **options)
+
+    monkeypatch.setattr(socket.socket, "connect", connect_here)
+    monkeypatch.setattr(socket, "getaddrinfo", look_up_here)
     return tried
+
+
+def test_no_name_is_looked_up_where_there_is_no_network(no_network: list[object]) -> None:
+    with pytest.raises(OSError, match="no network"):
+        socket.create_connection(("huggingface.co", 443), timeout=1)
+    with pytest.raises(OSError, match="no network"), socket.socket() as away:
+        away.connect(("192.0.2.1", 443))
+    assert len(no_network) == 2
 
 
 def test_it_plays_the_role(embedder: FastEmbedEmbedder) -> None:
