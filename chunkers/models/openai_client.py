@@ -296,7 +296,7 @@ class OpenAIClient:
             return TooLargeError(self._message(problem))
         if is_too_long(error) and not verdict.fatal:
             return TooLongError(self._message(problem))
-        return self.error(problem, fatal=verdict.fatal, passing=verdict.passing)
+        return self.error(problem, fatal=verdict.fatal, passing=verdict.again)
 
 
 def _wait(seconds: float, events: Sequence[threading.Event]) -> None:

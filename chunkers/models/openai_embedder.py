@@ -22,9 +22,10 @@ import openai
 from numpy.typing import NDArray
 
 from chunkers import encoding
-from chunkers.errors import SettingError
+from chunkers.errors import ModelError, SettingError
 from chunkers.models.base import Vectors
 from chunkers.models.endpoint import Endpoint
+from chunkers.models.health import HARMLESS, Health
 from chunkers.models.openai_client import Manners, OpenAIClient, TooLargeError, UnknownFieldError
 from chunkers.models.parallel import side_by_side
 from chunkers.models.requests import Limits, known_model, pack, spread
@@ -73,6 +74,7 @@ class OpenAIEmbedder:
         self._asked = dimensions
         self._own = known.dimensions
         self._probing = threading.Lock()
+        self._health = Health(lambda: self._request([HARMLESS], 1, threading.Event(), self._extra()))
         self._limits = _within_a_minute(limits or known.limits, self._client.manners.tokens_per_minute)
         self._encoding = "base64"
         # The least that was too much for the server, and the most that it took since then.
@@ -95,7 +97,7 @@ class OpenAIEmbedder:
         """Length of the vectors that the model gives by itself."""
         with self._probing:
             if self._own is None:
-                self._own = self._request(["dimensions"], 1, threading.Event(), {})[0].shape[1]
+                self._own = self._request([HARMLESS], 1, threading.Event(), {})[0].shape[1]
             return self._own
 
     @property
@@ -159,8 +161,7 @@ class OpenAIEmbedder:
     ) -> None:
         """A request for `rows`; in halves, if it is too large."""
         try:
-            shorter = self._asked is not None and self._asked != self._own_dimensions()
-            extra = {"dimensions": self._asked} if shorter else {}
+            extra = self._extra()
             found, usage = self._request([texts[row] for row in rows], sum(counts[row] for row in rows), stop, extra)
         except TooLargeError:
             if len(rows) == 1:
@@ -170,6 +171,9 @@ class OpenAIEmbedder:
             self._send(texts, counts, keep, range(rows.start, half), stop)
             self._send(texts, counts, keep, range(half, rows.stop), stop)
             return
+        except ModelError as failure:
+            raise (failure if stop.is_set() else self._health.judged(failure)) from None
+        self._health.answered()
         if self._refused:
             self._taken = max(self._taken, len(rows))
         dimensions = self.dimensions
@@ -177,6 +181,11 @@ class OpenAIEmbedder:
             problem = f"answered with {found.shape[1]} dimensions instead of {dimensions}"
             raise self._client.error(problem, fatal=True)
         keep(rows, found.astype(np.float32), usage)
+
+    def _extra(self) -> dict[str, Any]:
+        """Fields of a request beside the texts: the dimensions, where the model gives others by itself."""
+        shorter = self._asked is not None and self._asked != self._own_dimensions()
+        return {"dimensions": self._asked} if shorter else {}
 
     def _request(
         self, texts: list[str], tokens: int, stop: threading.Event, extra: Mapping[str, Any]

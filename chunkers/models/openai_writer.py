@@ -19,9 +19,11 @@ from typing import Any
 import openai
 
 from chunkers import encoding
+from chunkers.errors import ModelError
 from chunkers.models import prompt
 from chunkers.models.base import Context, ContextRequest
 from chunkers.models.endpoint import Endpoint
+from chunkers.models.health import HARMLESS, Health
 from chunkers.models.openai_client import (
     Manners,
     OpenAIClient,
@@ -68,6 +70,7 @@ class OpenAIContextWriter:
     ) -> None:
         self._client = OpenAIClient(model, Endpoint(api_key, base_url), manners=manners, cancelled=cancelled)
         self._outline = OutlineWriter()
+        self._health = Health(lambda: self._ask(ContextRequest(HARMLESS, "", "", "", ()), threading.Event()))
         self._bounds: dict[str, Any] = {"max_tokens": prompt.MAX_TOKENS, "temperature": 0}
 
     @property
@@ -127,6 +130,9 @@ class OpenAIContextWriter:
             if request.document is None:
                 raise
             return Context("", self.name, too_long=True), Usage()
+        except ModelError as failure:
+            raise (failure if stop.is_set() else self._health.judged(failure)) from None
+        self._health.answered()
         text = prompt.clean(answer)
         if not text or len(text) > prompt.LONGEST_CONTEXT:
             (outline,) = self._outline.write([request])

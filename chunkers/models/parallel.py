@@ -15,7 +15,7 @@ Request = Callable[[threading.Event], "Iterable[Request] | None"]
 def side_by_side(requests: Sequence[Request], workers: int) -> None:
     """Calls each of `requests`, and what they give back, so many at a time.
 
-    After a failure those that have not begun are not called, and those under way come to their end.
+    After a failure those that have not begun are not called, or find the event set, and those under way come to their end.
 
     Args:
         requests: each keeps its own result.
@@ -34,8 +34,16 @@ def side_by_side(requests: Sequence[Request], workers: int) -> None:
     ended: SimpleQueue[Future[Iterable[Request] | None]] = SimpleQueue()
     with ThreadPoolExecutor(max(1, workers), thread_name_prefix="model") as pool:
 
+        def call(request: Request) -> Iterable[Request] | None:
+            try:
+                return request(stop)
+            except BaseException:
+                # At once, since this thread goes on to the next request before the failure is seen out here.
+                stop.set()
+                raise
+
         def submit(request: Request) -> None:
-            future = pool.submit(request, stop)
+            future = pool.submit(call, request)
             under_way.add(future)
             future.add_done_callback(ended.put)
 

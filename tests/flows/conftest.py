@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -99,7 +100,13 @@ def recorded(state: Any) -> tuple[Any, list[Any], dict[str, Any]]:
     id_ = state.state_details.flow_run_id
     with get_client(sync_client=True) as client:
         run = client.read_flow_run(id_)
-        tasks = client.read_task_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[id_])))
+        # The server hears of tasks by events, which it may still be working through.
+        until = time.monotonic() + 30
+        while True:
+            tasks = client.read_task_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[id_])))
+            if all(task.state and task.state.is_final() for task in tasks) or time.monotonic() > until:
+                break
+            time.sleep(0.1)
         artifacts = client.read_artifacts(
             artifact_filter=ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[id_]))
         )

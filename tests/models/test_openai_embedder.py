@@ -226,10 +226,30 @@ def test_a_silent_server_is_tried_again(openai_server: OpenAIServer, clock: Cloc
 
 
 def test_tries_run_out(embedder: OpenAIEmbedder, openai_server: OpenAIServer, clock: Clock) -> None:
-    openai_server.always = faults.status(500, message="out of order")
+    openai_server.faults.extend([faults.status(500, message="out of order")] * 5)
     with pytest.raises(ModelError, match="out of order") as caught:
         embedder.embed(TEXTS)
-    assert (len(openai_server.requests), len(clock.waits), caught.value.fatal) == (5, 4, False)
+    assert (len(clock.waits), caught.value.fatal) == (4, False)
+    # The sixth is a short text, which shows that the server is well.
+    assert [len(request.body["input"]) for request in openai_server.requests] == [len(TEXTS)] * 5 + [1]
+
+
+def test_a_server_that_fails_at_a_short_text_too_stops_the_run(
+    embedder: OpenAIEmbedder, openai_server: OpenAIServer
+) -> None:
+    openai_server.always = faults.status(500, message="out of order")
+    with pytest.raises(ModelError, match="out of order; a short text fares no better") as caught:
+        embedder.embed(TEXTS)
+    assert (caught.value.fatal, caught.value.passing) == (True, True)
+
+
+def test_vectors_that_are_wrong_for_any_text_stop_the_run(
+    embedder: OpenAIEmbedder, openai_server: OpenAIServer
+) -> None:
+    openai_server.always = faults.number(float("nan"))
+    with pytest.raises(ModelError, match="a short text fares no better") as caught:
+        embedder.embed(TEXTS)
+    assert (caught.value.fatal, caught.value.passing) == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +270,8 @@ def test_what_cannot_pass_is_not_tried_again(
     openai_server.faults.append(fault)
     with pytest.raises(ModelError) as caught:
         embedder.embed(TEXTS)
-    assert (len(openai_server.requests), caught.value.fatal) == (1, fatal)
+    assert len([one for one in openai_server.requests if one.body["input"] == TEXTS]) == 1
+    assert caught.value.fatal is fatal
 
 
 def test_a_server_that_is_not_there_stops_the_run(clock: Clock) -> None:
@@ -462,7 +483,9 @@ def test_a_wait_over_the_ceiling_holds_up_nobody_else(embedder: OpenAIEmbedder, 
 def test_a_text_that_a_complaint_repeats_is_not_taken_for_a_wrong_setting(
     embedder: OpenAIEmbedder, openai_server: OpenAIServer
 ) -> None:
-    openai_server.always = faults.status(400, message="cannot embed: How to set encoding_format")
+    text = "How to set encoding_format"
+    complaint = faults.status(400, message=f"cannot embed: {text}")
+    openai_server.always = lambda request: complaint if text in request.body["input"] else None
     with pytest.raises(ModelError) as caught:
-        embedder.embed(["How to set encoding_format"])
+        embedder.embed([text])
     assert not caught.value.fatal
