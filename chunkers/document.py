@@ -116,6 +116,7 @@ class Chunk:
         context_source: who wrote `context`: a model's name, `outline`, `table_header`, or None without a context.
         context_scope: where contexts are to be written from whole documents, what the model was shown for this one: `document`, or
             `window` where the document was too long for it.
+        context_shortened: the embedding model has no room for all of the context beside the text; without a context, for none of it.
     """
 
     id: str
@@ -129,6 +130,7 @@ class Chunk:
     parent_id: str | None = None
     context_source: str | None = None
     context_scope: str | None = None
+    context_shortened: bool = False
 
     @property
     def embedding_text(self) -> str:

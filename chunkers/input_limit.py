@@ -40,8 +40,8 @@ class WithinInputLimit:
         context = chunk.context
         longest = furthest(2, len(context), lambda size: self._fits(replace(chunk, context=shorten(context, size))))
         if longest < 2:
-            return replace(chunk, context=None, context_source=None, context_scope=None)
-        return replace(chunk, context=shorten(context, longest))
+            return replace(chunk, context=None, context_source=None, context_scope=None, context_shortened=True)
+        return replace(chunk, context=shorten(context, longest), context_shortened=True)
 
     def _fits(self, chunk: Chunk) -> bool:
         text = chunk.embedding_text

@@ -50,6 +50,12 @@ def ingest_report(console: Console, report: Report) -> None:
                 "to be shown whole",
                 soft_wrap=True,
             )
+        if own.shortened_contexts:
+            console.print(
+                f"[yellow]note:[/yellow] {name}: {own.shortened_contexts} contexts shortened or left out, since {own.embedding_model} has "
+                "no room for them beside their chunks: lower chunk_size",
+                soft_wrap=True,
+            )
     moved = max((own.moved for own in report.strategies.values()), default=0)
     if moved and not report.dry_run:
         console.print(f"{moved} document{'s' if moved > 1 else ''} moved.")

@@ -21,6 +21,7 @@ SUMS = (
     "contexts",
     "fallbacks",
     "window_contexts",
+    "shortened_contexts",
     "requests",
     "embedding_tokens",
     "prompt_tokens",
@@ -46,6 +47,7 @@ class StrategyReport:
         contexts: chunks that the context model was asked about.
         fallbacks: contexts that the language model should have written and the outline wrote instead.
         window_contexts: chunks with a context from a window, since their document is too long to be shown whole.
+        shortened_contexts: chunks whose context is not whole, or not there, since the embedding model has no room for it beside the text.
         requests: requests that endpoints answered, or in a dry run would get.
         embedding_tokens: that an endpoint counted in texts it embedded, or in a dry run would.
         prompt_tokens, cached_prompt_tokens, answer_tokens: the same of context requests; of the prompts, those in the endpoint's own cache.
@@ -74,6 +76,7 @@ class StrategyReport:
     contexts: int = 0
     fallbacks: int = 0
     window_contexts: int = 0
+    shortened_contexts: int = 0
     requests: int = 0
     embedding_tokens: int = 0
     prompt_tokens: int = 0

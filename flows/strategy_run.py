@@ -229,6 +229,7 @@ class StrategyRun:
         report.deleted += outcome.deleted
         report.moved += outcome.moved
         report.window_contexts += outcome.window_contexts
+        report.shortened_contexts += outcome.shortened_contexts
         report.failed += outcome.failed
         self._stored += outcome.attempted - len(outcome.failed)
 

@@ -65,10 +65,12 @@ def chunk_payload(document: Document, chunk: Chunk, strategy: str, ingested_at: 
         "index": chunk.index,
         "context_source": chunk.context_source,
         "context_scope": chunk.context_scope,
+        "context_shortened": chunk.context_shortened or None,
     }
-    if chunk.context_scope is None:
-        # Only where contexts may be of either scope; the name is ours all the same.
-        del metadata["context_scope"]
+    for name in ("context_scope", "context_shortened"):
+        # Only where they say something; the names are ours all the same.
+        if metadata[name] is None:
+            del metadata[name]
     return {
         "kind": "chunk",
         "text": chunk.text,

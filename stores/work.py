@@ -38,6 +38,7 @@ class Outcome:
         deleted: chunk and parent points deleted.
         moved: documents that came from another uri.
         window_contexts: chunks among them with a context from a window, since their document is too long to be shown whole.
+        shortened_contexts: chunks among them whose context is not whole, or not there, since the embedding model has no room for it.
         failed: (uri, error) of each document that failed.
     """
 
@@ -47,11 +48,12 @@ class Outcome:
     deleted: int = 0
     moved: int = 0
     window_contexts: int = 0
+    shortened_contexts: int = 0
     failed: list[tuple[str, str]] = field(default_factory=list)
 
     def add(self, other: Outcome) -> None:
         """Counts what `other` counted, too."""
-        for name in ("attempted", "chunks", "upserted", "deleted", "moved", "window_contexts"):
+        for name in ("attempted", "chunks", "upserted", "deleted", "moved", "window_contexts", "shortened_contexts"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.failed += other.failed
 
@@ -236,15 +238,14 @@ def _embedded(texts: list[str], embedder: Embedder) -> Vectors:
 
 def counts(works: Sequence[Work]) -> Outcome:
     """What is counted once `works` are done."""
+    told = [payload["metadata"] for work in works for payload in work.wanted.chunks.values()]
     return Outcome(
         attempted=len(works),
         chunks=sum(len(work.wanted.chunks) for work in works),
         upserted=sum(len(work.changes.embed) + len(work.changes.restamp) + len(work.changes.parents) for work in works),
         deleted=sum(len(work.changes.delete) + len(work.old.ids if work.old else ()) for work in works),
         moved=sum(work.old is not None for work in works),
-        window_contexts=sum(
-            payload["metadata"].get("context_scope") == WINDOW
-            for work in works
-            for payload in work.wanted.chunks.values()
-        ),
+        window_contexts=sum(metadata.get("context_scope") == WINDOW for metadata in told),
+        # Front matter's own word of it never gets here.
+        shortened_contexts=sum("context_shortened" in metadata for metadata in told),
     )

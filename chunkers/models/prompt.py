@@ -49,6 +49,8 @@ _LABEL = re.compile(
 )
 # A small model may say the prompt again, or make more tags of this kind.
 _TAG = re.compile(r"</?\w+-[0-9a-f]{12}\b")
+# Marks that turn the direction of writing: without their ends they would turn what a reader shows after the context.
+_TURN = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _QUOTES = {'"': '"', "'": "'", "“": "”", "„": "“", "«": "»", "「": "」", "`": "`"}
 
 
@@ -63,8 +65,10 @@ def user_prompt(request: ContextRequest) -> str:
 
 
 def clean(answer: str) -> str:
-    """An answer without labels such as "Context:", quotes around it, line breaks and control characters; empty if it repeats the prompt."""
-    text = fold(replace_surrogates(answer)[0])
+    """An answer without labels such as "Context:", quotes around it, line breaks, control characters and marks that turn the direction of
+    writing; empty if it repeats the prompt.
+    """
+    text = fold(_TURN.sub("", replace_surrogates(answer)[0]))
     if _TAG.search(text):
         return ""
     before = ""

@@ -93,6 +93,7 @@ def test_the_same_request_gives_the_same_prompt(section: Build) -> None:
         ("  spaces \n\n and lines\r\n ", "spaces and lines"),
         ('"Quoted."', "Quoted."),
         ("“Quoted.”", "Quoted."),
+        ("Turned \u202eback\u202c and \u2067on\u2069.", "Turned back and on."),
         ("'Quoted.'", "Quoted."),
         ('"One" and "two"', '"One" and "two"'),
         ("Context: about leave.", "about leave."),
