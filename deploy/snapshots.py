@@ -19,7 +19,8 @@ from typing import Any
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ApiException
 
-from stores.transport import keep_secret, reason
+from chunkers.redaction import keep_address, keep_secret
+from stores.transport import reason
 
 # A snapshot copies the whole collection, and the client waits for it.
 TIMEOUT_SECONDS = 24 * 3600
@@ -67,6 +68,7 @@ def main() -> None:
     if not url:
         parser.error("set QDRANT_URL to the server")
     keep_secret(key)
+    keep_address(url)
     try:
         with closing(QdrantClient(url=url, api_key=key, timeout=TIMEOUT_SECONDS)) as client:
             if action == "take":

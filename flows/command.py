@@ -16,6 +16,7 @@ from urllib.request import urlopen
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from chunkers.redaction import keep_address, redacted, shown_address
 from flows.ingestion import Ingestion
 from flows.observer import Observer, observed
 from flows.report import Report
@@ -127,7 +128,7 @@ def _server(settings: Settings, say: Say) -> Iterator[None]:
     if named:
         probe(named)
         os.environ.update(prefect_environment(named))
-        say(f"Prefect server: {named}")
+        say(f"Prefect server: {shown_address(named)}")
         yield
         return
     with private_server(settings.home, notify=say) as url:
@@ -138,6 +139,7 @@ def _server(settings: Settings, say: Say) -> Iterator[None]:
 
 def probe(url: str) -> None:
     """Raises ServerError where nothing answers at a Prefect server's address; any answer will do."""
+    keep_address(url)
     try:
         with urlopen(f"{url.rstrip('/')}/health", timeout=10):
             return
@@ -145,6 +147,5 @@ def probe(url: str) -> None:
         return
     except (OSError, ValueError, HTTPException) as error:
         reason = getattr(error, "reason", error)
-        raise ServerError(
-            f"the Prefect server {url} does not answer ({reason}); start it, unset PREFECT_API_URL, or use --plain"
-        ) from error
+        told = f"the Prefect server {shown_address(url)} does not answer ({redacted(str(reason))})"
+        raise ServerError(f"{told}; start it, unset PREFECT_API_URL, or use --plain") from error

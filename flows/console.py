@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 from rich.console import Console
 
+from chunkers.redaction import redacted
+
 if TYPE_CHECKING:
     from flows.settings import Settings
 
@@ -26,12 +28,12 @@ def print_json(told: dict[str, Any]) -> None:
 
 def say(message: str) -> None:
     """A line on standard error."""
-    _err.print(message, style="dim", markup=False, highlight=False, soft_wrap=True)
+    _err.print(redacted(message), style="dim", markup=False, highlight=False, soft_wrap=True)
 
 
 def fail(message: str, status: int, as_json: bool) -> NoReturn:
     """Ends the command with a status and one line on standard error, which is JSON on standard output, too, if that is asked for."""
-    line = " ".join(message.split())
+    line = " ".join(redacted(message).split())
     _err.print(f"quarry: {line}", style="red", markup=False, highlight=False, soft_wrap=True)
     if as_json:
         print_json({"error": line})

@@ -16,6 +16,7 @@ from prefect.exceptions import TerminationSignal
 from prefect.states import Cancelled, Completed, Failed
 
 from chunkers import ModelError, SettingError
+from chunkers.redaction import in_words
 from flows import form, logs, running
 from flows.ingestion import Ingestion
 from flows.observer import current
@@ -43,7 +44,7 @@ def run_as_flow(settings: dict[str, Any], **request: Any) -> State[None]:
         asked = Request(**request)
         ingestion = current().prepared(asked) or _open(asked, Settings.load(form.overrides(settings)))
     except (SourceError, SettingError, SettingsError, StoreError, ModelError, OSError) as error:
-        return Failed(message=str(error))
+        return Failed(message=in_words(error))
     # The runner or worker that started this process cancels the run by SIGTERM when it is interrupted itself.
     keyboard = no_keyboard() if runtime.deployment.id else nullcontext()
     with keyboard, logs.about(run=ingestion.run_id, corpus=ingestion.corpus), Page(ingestion), ingestion:
@@ -51,7 +52,7 @@ def run_as_flow(settings: dict[str, Any], **request: Any) -> State[None]:
             with _runner(ingestion) as runner:
                 report = run(ingestion, runner)
         except SettingsError as error:
-            return Failed(message=str(error))
+            return Failed(message=in_words(error))
         except (KeyboardInterrupt, TerminationSignal):
             if runtime.deployment.id:
                 # Whoever started this process set the state to Cancelling, and sets it to Cancelled when the process has ended.

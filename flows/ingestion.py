@@ -21,6 +21,7 @@ from typing import Self
 from chunkers import Document, SettingError
 from chunkers.ids import document_id
 from chunkers.models import Asked, Meter
+from chunkers.redaction import in_words
 from flows import batches, logs
 from flows.corpora import choose_corpus, rebase, select
 from flows.loading import hash_files, load_batch
@@ -267,7 +268,7 @@ class Ingestion:
 
     def failed(self, name: str, error: BaseException) -> None:
         """Marks a strategy as stopped by `error`; the others go on."""
-        self._runs[name].report.error = told = " ".join(str(error).split()) or type(error).__name__
+        self._runs[name].report.error = told = in_words(error)
         log.info("%s stops: %s", name, told)
 
     def count_left(self) -> None:

@@ -3,17 +3,20 @@
 Every record made inside a run has the fields `run`, `corpus` and `strategy`, which a formatter may show; Prefect's own JSON formatter
 (`PREFECT_LOGGING_HANDLERS_CONSOLE_FORMATTER=json`) does. In a flow run, lines of our three packages from INFO up go to Prefect's API, and
 so to the page of the run, wherever it runs, and wherever its tasks do. Messages name documents, strategies and counts; never a text, a key
-or an address with a key.
+or an address with a key. No line of a library's holds a key either: some log each address that they ask, with the password in it.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
+
+from chunkers.redaction import redacted
 
 PACKAGES = ("chunkers", "stores", "flows")
 FIELDS = ("run", "corpus", "strategy")
@@ -50,7 +53,7 @@ def set_up_for_run() -> None:
 
 
 def _stamp_records() -> None:
-    """Gives every record of this process the fields of the run that it is made in."""
+    """Gives every record of this process the fields of the run that it is made in, and takes secrets out of its message."""
     inner = logging.getLogRecordFactory()
     if getattr(inner, "stamps", False):
         return
@@ -60,10 +63,29 @@ def _stamp_records() -> None:
         told = _told.get() or {}
         for name in FIELDS:
             setattr(record, name, told.get(name, ""))
+        _redact(record)
         return record
 
     stamped.stamps = True  # type: ignore[attr-defined]
     logging.setLogRecordFactory(stamped)
+
+
+def _redact(record: logging.LogRecord) -> None:
+    message = _message(record)
+    if (hidden := redacted(message)) != message:
+        record.msg, record.args = hidden, None
+    if record.exc_info and record.exc_info[1]:
+        text = "".join(traceback.format_exception(record.exc_info[1])).rstrip()
+        if (hidden := redacted(text)) != text:
+            # What formatters take instead of making it anew.
+            record.exc_text = hidden
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception:
+        return ""  # a library's mistake, which logging itself tells of
 
 
 def _send_to_api(logger: logging.Logger) -> None:

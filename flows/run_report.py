@@ -11,9 +11,10 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import quote
 
 from chunkers import STRATEGIES
+from chunkers.redaction import shown_address
 from flows.report import Report
 from flows.request import Request
 
@@ -236,9 +237,8 @@ def _where(report: Report, ran: Ran) -> str:
 
 def dashboard(url: str) -> str:
     """Where Qdrant's dashboard shows its collections, without the user's name and password that the address may hold."""
-    parts = urlsplit(url if "//" in url else f"http://{url}")
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme, host, parts.path.rstrip("/") + "/dashboard", "", "/collections"))
+    address = shown_address(url if "//" in url else f"http://{url}")
+    return f"{address.rstrip('/')}/dashboard#/collections"
 
 
 def escape(text: str | None) -> str:

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from chunkers import Document, ModelError
+from chunkers.redaction import in_words
 from flows.ingestion import Ingestion
 from flows.report import Report
 from flows.retries import patiently
@@ -102,7 +103,7 @@ def run(ingestion: Ingestion, runner: Runner) -> Report:
         # A run that lost its lease has an error, and was interrupted by nobody.
         report.interrupted = ingestion.stop.is_set() and report.error is None
     except (StoreError, ModelError, OSError) as error:
-        report.error = " ".join(str(error).split())
+        report.error = in_words(error)
     except BaseException as error:
         report.interrupted = not isinstance(error, Exception)
         if report.interrupted:

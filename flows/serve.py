@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import TYPE_CHECKING, Any, cast
 
+from chunkers.redaction import in_words, shown_address
 from flows.command import probe
 from flows.form import OFFERED
 from flows.ingestion import Ingestion
@@ -78,9 +79,11 @@ def serve(request: Request, settings: Settings, *, say: Say) -> None:
         say(
             f"serving ingest/{corpus}: {schedule.cron} {schedule.time_zone}, next on {next_run:%A %d %B %Y at %H:%M %Z}"
         )
-        say(f"serving backfill/{corpus}: start one in the UI at {server.url.removesuffix('/api')}/deployments, or with")
+        say(
+            f"serving backfill/{corpus}: start one in the UI at {server.shown.removesuffix('/api')}/deployments, or with"
+        )
         documents = shlex.quote(f"documents={json.dumps([example])}")
-        say(f"  PREFECT_API_URL={server.url} prefect deployment run backfill/{corpus} --param {documents}")
+        say(f"  PREFECT_API_URL={server.shown} prefect deployment run backfill/{corpus} --param {documents}")
         say("stop with Ctrl-C or SIGTERM: a run in hand ends after the documents it is at")
         _run(runner, server)
         say("stopped")
@@ -97,6 +100,11 @@ class _Server:
 
     url: str
     failure: ServerError | None = None
+
+    @property
+    def shown(self) -> str:
+        """The address for messages."""
+        return shown_address(self.url)
 
     def ended(self, failure: ServerError) -> None:
         self.failure = failure
@@ -122,8 +130,7 @@ def _run(runner: Runner, server: _Server) -> None:
         if not isinstance(cause, HTTPError | PrefectException):
             raise
         if server.failure is None:
-            reason = " ".join(str(cause).split()) or type(cause).__name__
-            raise ServerError(f"the Prefect server {server.url}: {reason}") from error
+            raise ServerError(f"the Prefect server {server.shown}: {in_words(cause)}") from error
     if server.failure is not None:
         raise server.failure
 
@@ -167,7 +174,7 @@ def _watched(url: str, say: Say) -> Iterator[None]:
                 away = True
             else:
                 if away:
-                    say(f"the Prefect server {url} answers again")
+                    say(f"the Prefect server {shown_address(url)} answers again")
                 away = False
 
     threading.Thread(target=watch, daemon=True).start()

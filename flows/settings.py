@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import Field, PrivateAttr, SecretStr, ValidationError, field_validator
 from pydantic_settings import SettingsConfigDict
 
+from chunkers.redaction import shown_address
 from flows.model_settings import ModelSettings
 
 if TYPE_CHECKING:
@@ -312,7 +313,8 @@ def _unknown_variables() -> list[str]:
 def _explain(location: int | str, value: object, told: Mapping[str, str]) -> str:
     """One line about a fault. `told` has the names that the user wrote, by field."""
     field = next(name for name in Settings.model_fields if location in (name, variable(name)))
-    # An address may hold a password.
-    secret = field.endswith("_api_key") or "@" in str(value)
+    secret = field.endswith("_api_key")
+    if field.endswith(("_url", "_address")):
+        value = shown_address(str(value))
     shown = "what it holds" if secret else reprlib.repr(value)
     return f"{told.get(field, variable(field))}: {shown} cannot be used; it must be {Settings.model_fields[field].description}"

@@ -21,6 +21,7 @@ from prefect.futures import PrefectFuture
 from prefect.states import Failed
 
 from chunkers import Document, ModelError
+from chunkers.redaction import in_words
 from flows import logs, remote, retries, running
 from flows.ingestion import Ingestion
 from flows.running import Wait
@@ -85,7 +86,7 @@ def load_batch(run_id: str, number: int) -> int | State[None]:
     try:
         runner.documents[number] = runner.ingestion.load(runner.batches[number])
     except ModelError as error:
-        return Failed(message=str(error))
+        return Failed(message=in_words(error))
     return len(runner.documents[number])
 
 
@@ -147,7 +148,7 @@ def _tries() -> int:
 
 def _failed(error: Exception, tries: int, stop: Event | None = None) -> State[Any]:
     """Expected kinds of failure are told in one line, without a traceback in the log."""
-    told = " ".join(str(error).split())
+    told = in_words(error)
     if retries.again(error, tries) and not (stop and stop.is_set()):
         return Failed(name=PASSING, message=told)
     return Failed(message=told, data=getattr(error, "counts", None))

@@ -15,6 +15,7 @@ from typing import Any
 from qdrant_client import QdrantClient
 
 from chunkers import STRATEGIES, ModelError, SettingError
+from chunkers.redaction import in_words
 from flows.corpora import restrict
 from flows.ingestion import Ingestion
 from flows.observer import Observer
@@ -146,7 +147,7 @@ def _verify(
         contents = read_contents(client, live.name)
         return dataclasses.replace(_told(live, contents, compare(contents)), repaired=len(findings), error=error)
     except (StoreError, SettingError, SettingsError, ModelError, SourceError) as error:
-        return Verified(corpus, strategy, None, error=str(error))
+        return Verified(corpus, strategy, None, error=in_words(error))
 
 
 def _told(live: StoredCollection, contents: Contents, findings: Sequence[Finding]) -> Verified:
@@ -169,7 +170,7 @@ def _repair(client: QdrantClient, live: StoredCollection, settings: Settings) ->
     try:
         opened = Ingestion(request, settings.as_stored(live.recipe), Observer())
     except (StoreError, SettingError, SettingsError, ModelError, SourceError) as error:
-        return f"nothing was repaired: {error}"
+        return f"nothing was repaired: {in_words(error)}"
     with opened as ingestion, PlainRunner(1) as runner:
         # Only now, when all is checked and no other run is at work: what is marked here must be made again.
         contents = read_contents(client, live.name)

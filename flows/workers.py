@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any
 
+from chunkers.redaction import in_words, keep_address, shown_address
 from flows.settings import Settings, SettingsError, variable
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ def _dask(address: str | None, workers: int) -> Iterator[tuple[TaskRunner[Any], 
     from prefect_dask import DaskTaskRunner
 
     if address:
+        keep_address(address)
         runner = DaskTaskRunner(address=address)
     else:
         own = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
@@ -95,7 +97,7 @@ def _dask(address: str | None, workers: int) -> Iterator[tuple[TaskRunner[Any], 
                 client = runner.client
         except (OSError, TimeoutError) as error:
             raise SettingsError(
-                f"{variable('dask_address')}: {address}: the cluster cannot be used: {error}"
+                f"{variable('dask_address')}: {shown_address(address or '')}: the cluster cannot be used: {in_words(error)}"
             ) from error
         if address:
             workers = sum(worker["nthreads"] for worker in client.scheduler_info(n_workers=-1)["workers"].values())

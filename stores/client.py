@@ -13,7 +13,6 @@ import json
 import logging
 import os
 import pickle
-import re
 import sqlite3
 import threading
 import warnings
@@ -23,8 +22,9 @@ from typing import Any, Self
 
 from qdrant_client import QdrantClient, models
 
+from chunkers.redaction import HIDDEN, keep_address, keep_secret, redacted, shown_address
 from stores.errors import StoreError
-from stores.transport import keep_secret, send
+from stores.transport import send
 
 log = logging.getLogger(__name__)
 
@@ -68,8 +68,10 @@ def connect(url: str | None = None, path: str | Path | None = None, api_key: str
 
 def _server(url: str, api_key: str | None) -> StoreClient:
     keep_secret(api_key)
-    # An address may hold a password, too.
-    told = re.sub(r"//[^/]*@", "//***@", url)
+    keep_address(url)
+    told = shown_address(url)
+    if api_key and not (api_key.isascii() and api_key.isprintable()):
+        raise StoreError(f"QDRANT_API_KEY: {HIDDEN} cannot be used; it must be printable ASCII characters", fatal=True)
 
     def client(timeout: int) -> StoreClient:
         return StoreClient(url=url, api_key=api_key, timeout=timeout, check_compatibility=False)
@@ -79,7 +81,9 @@ def _server(url: str, api_key: str | None) -> StoreClient:
         with client(PROBE_SECONDS) as probe:
             info = send(f"Qdrant server {told} cannot be used", probe.info, attempts=3)
     except ValueError as error:
-        raise StoreError(f"QDRANT_URL {told}: {error}; it must look like http://localhost:6333", fatal=True) from error
+        raise StoreError(
+            f"QDRANT_URL {told}: {redacted(str(error))}; it must look like http://localhost:6333", fatal=True
+        ) from error
     version = tuple(int(part) for part in info.version.split(".")[:2] if part.isdigit())
     if version < OLDEST_SERVER:
         raise StoreError(f"Qdrant server {told} has version {info.version}; 1.16 or newer is needed", fatal=True)

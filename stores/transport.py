@@ -18,6 +18,7 @@ from qdrant_client.common.client_exceptions import QdrantException, ResourceExha
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from chunkers import retrying
+from chunkers.redaction import redacted
 from chunkers.retrying import Verdict
 from stores.errors import RequestTooLarge, StoreError
 
@@ -33,15 +34,6 @@ _TOO_LARGE = re.compile(rb"payload.* (is larger than allowed|has exceeded limit)
 # Any other 404 says that the collection, or Qdrant itself, is not there.
 _NO_POINT = b"No point with id"
 _NO_COLLECTION = re.compile(r"Collection \S+ not found")
-
-# Keys of the servers that this process talks to, which no message may hold; a proxy may say in its refusal what it was shown.
-_secrets: set[str] = set()
-
-
-def keep_secret(key: str | None) -> None:
-    """From now on `***` stands for this key in every message of `send` and `reason`."""
-    if key:
-        _secrets.add(key)
 
 
 class NotApplied(RuntimeError):
@@ -108,7 +100,7 @@ def send(what: str, call: Callable[[], T], *, attempts: int = 5, sleep: Callable
         verdict = classify(error)
         if isinstance(error, UnexpectedResponse) and error.content:
             # A traceback shows it as the cause.
-            error.content = _without_keys(error.content.decode("utf-8", "replace")).encode()
+            error.content = redacted(error.content.decode("utf-8", "replace")).encode()
         kind = RequestTooLarge if verdict.smaller else StoreError
         raise kind(f"{what}: {reason(error)}", fatal=verdict.fatal, passing=verdict.passing) from error
 
@@ -127,13 +119,13 @@ def agreed(result: bool) -> None:
 
 def reason(error: BaseException) -> str:
     """The cause of an error in one line, without what only a developer wants, and without a key."""
-    return _without_keys(_reason(error))
+    return redacted(_reason(error))
 
 
 def _reason(error: BaseException) -> str:
     if isinstance(error, UnexpectedResponse):
         # Before the cut, which could leave the half of a key.
-        body = _without_keys((error.content or b"").decode("utf-8", "replace"))[:300]
+        body = redacted((error.content or b"").decode("utf-8", "replace"))[:300]
         return f"Qdrant answered {error.status_code} {error.reason_phrase}: {body}"
     if isinstance(error, ResponseHandlingException):
         what = "no answer" if isinstance(error.source, httpx.TransportError) else "an answer that cannot be read"
@@ -146,9 +138,3 @@ def _reason(error: BaseException) -> str:
     # SQLite calls it that, too, when there is no room for the index of its log.
     failing = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_IOERR
     return f"{told} (the disk is full, or fails)" if failing else told
-
-
-def _without_keys(text: str) -> str:
-    for key in _secrets:
-        text = text.replace(key, "***")
-    return text

@@ -19,6 +19,7 @@ from qdrant_client import QdrantClient
 
 from chunkers import Chunker, Document
 from chunkers.models.base import Embedder
+from chunkers.redaction import in_words
 from stores import payloads
 from stores.attempts import Attempts, Pending
 from stores.errors import StoreError
@@ -153,7 +154,7 @@ class Writer:
                     self._rehearse_together([document], outcome)
                 return
             outcome.attempted += 1
-            outcome.failed.append((documents[0].uri, _told(error)))
+            outcome.failed.append((documents[0].uri, in_words(error)))
             return
         outcome.add(counts(works))
 
@@ -193,7 +194,7 @@ class Writer:
         try:
             written = self._attempt(documents)
         except Exception as error:
-            told = _told(error)
+            told = in_words(error)
             doc_ids = [document.id for document in documents]
             if getattr(error, "fatal", False):
                 # No document's own fault: the attempt does not count against any of them.
@@ -242,10 +243,6 @@ class Writer:
             if error.fatal:
                 raise
             log.warning("what moved is stored, and its old place is left to the next run: %s", error)
-
-
-def _told(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _batches(documents: Sequence[Document], alone: Callable[[Document], bool]) -> Iterator[list[Document]]:

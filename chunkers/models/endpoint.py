@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from chunkers.errors import SettingError
+from chunkers.redaction import HIDDEN, keep_address, keep_secret, shown_address
 
 OPENAI_URL = "https://api.openai.com/v1"
 
@@ -35,10 +36,13 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         if self.base_url is not None and not _is_http(self.base_url):
-            value = "***" if "@" in self.base_url else self.base_url
-            raise SettingError("OPENAI_BASE_URL", value, "an http:// or https:// address such as " + OPENAI_URL)
+            raise SettingError(
+                "OPENAI_BASE_URL", shown_address(self.base_url), "an http:// or https:// address such as " + OPENAI_URL
+            )
         if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable() and self.api_key):
-            raise SettingError("OPENAI_API_KEY", "***", "printable ASCII characters")
+            raise SettingError("OPENAI_API_KEY", HIDDEN, "printable ASCII characters")
+        keep_secret(self.api_key)
+        keep_address(self.base_url)
 
     @property
     def url(self) -> str:
@@ -50,9 +54,8 @@ class Endpoint:
 
     @property
     def shown(self) -> str:
-        """The address for messages: scheme, host, port and path, without a user, a password or a query."""
-        parts = urlsplit(self.url)
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        """The address for messages."""
+        return shown_address(self.url)
 
 
 def endpoint_from_environment() -> Endpoint | None:

@@ -12,14 +12,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import urlsplit
 
 import httpx2
 import openai
 
 from chunkers import retrying
 from chunkers.errors import ModelError
-from chunkers.models.endpoint import NO_KEY, Endpoint
+from chunkers.models.endpoint import Endpoint
 from chunkers.models.pace import Pace, SpentError
 from chunkers.models.retry_rules import (
     LONGEST_WAIT,
@@ -31,6 +30,7 @@ from chunkers.models.retry_rules import (
 )
 from chunkers.models.texts import fold, shorten
 from chunkers.models.usage import Meter, Usage, usage_of
+from chunkers.redaction import redacted
 
 T = TypeVar("T")
 
@@ -272,12 +272,8 @@ class OpenAIClient:
             return self._opened
 
     def _message(self, problem: str) -> str:
-        if self._endpoint.key != NO_KEY:
-            problem = problem.replace(self._endpoint.key, "***")
-        user = urlsplit(self._endpoint.url).netloc.rpartition("@")[0]
-        if user:
-            problem = problem.replace(user, "***")
-        return f"{self.model} at {self._endpoint.shown}: {shorten(problem, LONGEST_PROBLEM)}"
+        # Before the cut, which could leave the half of a key.
+        return f"{self.model} at {self._endpoint.shown}: {shorten(redacted(problem), LONGEST_PROBLEM)}"
 
     def _model_error(self, error: openai.OpenAIError) -> ModelError:
         problem = fold(str(error))

@@ -7,24 +7,21 @@ that `quarry serve` and `deploy/prefect.yaml` make.
 from __future__ import annotations
 
 import json
-import logging
 import os
 import re
-import sqlite3
 import subprocess
 import sys
 import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
-from uuid import UUID
 
 import pytest
 import yaml
@@ -33,10 +30,6 @@ from prefect.states import Failed
 from pydantic import ValidationError
 
 from flows.server import prefect_environment, private_server
-from tests.openai_server import OpenAIServer
-from tests.openai_server import status as refused
-from tests.qdrant_server import QdrantServer
-from tests.qdrant_server import status as unavailable
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 TEXT = (DEPLOY / "automations.yaml").read_text(encoding="utf-8")
@@ -319,62 +312,3 @@ def test_the_readme_s_commands_load_the_file_and_its_notices_link_to_the_run(
         as_a_browser = urllib.request.Request(page, headers={"Accept": "text/html"})
         with urllib.request.urlopen(as_a_browser, timeout=BOUND) as answer:
             assert answer.status == 200
-
-
-def wait_until_stored(database: Path, run: UUID) -> None:
-    """Until the database has the event of the run's end, and so all before it."""
-    asked = "SELECT count(*) FROM events WHERE event LIKE 'prefect.flow-run.Failed' AND resource_id = ?"
-    end = time.monotonic() + BOUND
-    while time.monotonic() < end:
-        with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
-            if connection.execute(asked, [f"prefect.flow-run.{run}"]).fetchone()[0]:
-                return
-        time.sleep(0.2)
-    pytest.fail("the server does not store the run's events")
-
-
-@pytest.mark.flow
-@pytest.mark.parametrize("failing", ["model", "store"])
-def test_no_key_is_in_anything_that_a_failing_run_leaves_with_prefect_or_in_the_log(
-    failing: str,
-    source: Path,
-    tmp_path: Path,
-    prefect_server: None,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    from prefect.flow_engine import run_flow
-    from prefect.logging.handlers import APILogHandler
-    from prefect.settings import PREFECT_SERVER_DATABASE_CONNECTION_URL
-
-    from flows.ingest import ingest
-
-    openai, qdrant = "sk-canary-of-the-tests-4711", "canary-of-qdrant-0815"
-    caplog.set_level(logging.DEBUG)
-    # Both say the key that they were shown, as some services do.
-    with OpenAIServer(key=None) as model, QdrantServer(key=qdrant) as store:
-        monkeypatch.setenv("OPENAI_BASE_URL", model.url)
-        monkeypatch.setenv("OPENAI_API_KEY", openai)
-        monkeypatch.setenv("QDRANT_URL", store.url)
-        monkeypatch.setenv("QDRANT_API_KEY", qdrant)
-        if failing == "model":
-            model.always = refused(401, message=f"Incorrect API key provided: {openai}", code="invalid_api_key")
-        else:
-            store.fail("PUT", "/points", always=unavailable(403, f"Forbidden: invalid api-key {qdrant}"))
-        run = new_run(served(source)[0])
-        state = run_flow(ingest, flow_run=run, return_type="state")
-    assert state.is_failed()
-    APILogHandler().flush()
-    database = Path(PREFECT_SERVER_DATABASE_CONNECTION_URL.value().removeprefix("sqlite+aiosqlite:///"))
-    wait_until_stored(database, run.id)
-    kept = b"".join(file.read_bytes() for file in database.parent.glob(f"{database.name}*"))
-    assert str(source).encode() in kept
-    assert state.message.encode() in kept
-    said = caplog.text + "".join(str(vars(record)) for record in caplog.records) + "".join(capfd.readouterr())
-    assert "recursive stops: " in said
-    for key in (openai, qdrant):
-        assert key.encode() not in kept
-        assert key not in said
-        files = [file for file in (tmp_path / "home").rglob("*") if file.is_file()]
-        assert not [file for file in files if key.encode() in file.read_bytes()]
