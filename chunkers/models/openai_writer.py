@@ -16,8 +16,6 @@ from dataclasses import replace
 from functools import cache, lru_cache, partial
 from typing import Any
 
-import openai
-
 from chunkers import encoding
 from chunkers.errors import ModelError
 from chunkers.models import prompt
@@ -143,19 +141,18 @@ class OpenAIContextWriter:
         """The model's answer, empty where it refused or ran into the bound, and what it used."""
         bounds = dict(self._bounds)
         user = prompt.user_prompt(request)
-        messages: Any = [{"role": "system", "content": prompt.SYSTEM}, {"role": "user", "content": user}]
+        messages = [{"role": "system", "content": prompt.SYSTEM}, {"role": "user", "content": user}]
 
-        def send(client: openai.OpenAI) -> Any:
-            return client.chat.completions.with_raw_response.create(model=self.name, messages=messages, **bounds)
-
+        body = {"model": self.name, "messages": messages, **bounds}
         try:
-            body, usage = self._client.ask(send, Usage(1, _prompt_tokens(request), 0, prompt.MAX_TOKENS), stop=stop)
+            most = Usage(1, _prompt_tokens(request), 0, prompt.MAX_TOKENS)
+            answer, usage = self._client.ask("/chat/completions", body, most, stop=stop)
         except UnknownFieldError as error:
             if error.field not in bounds or error.field == "max_completion_tokens":
                 raise
             self._bounds = _without(self._bounds, error.field)
             return self._ask(request, stop)
-        return self._answer(body), usage
+        return self._answer(answer), usage
 
     def _answer(self, body: Any) -> str:
         try:
