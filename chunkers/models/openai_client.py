@@ -9,7 +9,6 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
@@ -20,6 +19,7 @@ from chunkers import retrying
 from chunkers.errors import ModelError
 from chunkers.models.endpoint import Endpoint
 from chunkers.models.pace import Pace, SpentError
+from chunkers.models.parallel import LeftAlone, Request, side_by_side
 from chunkers.models.retry_rules import (
     LONGEST_WAIT,
     classify,
@@ -111,8 +111,8 @@ class OpenAIClient:
     Args:
         manners: how it is asked.
         sleep: stands in for the waits between attempts, in seconds.
-        cancelled: once set, the run is over: nothing more is sent, a wait between attempts ends, and the answer to what was sent is
-            awaited for `last_answer` seconds more.
+        cancelled: once set, the run is over: nothing more is sent, a wait between attempts ends, and the answers to what `side_by_side`
+            sent are awaited for `last_answer` seconds more.
         last_answer: see there.
     """
 
@@ -166,7 +166,7 @@ class OpenAIClient:
             epoch = self._enter(most, stop, held=not told_to_wait)
             good, busy, after = False, False, None
             try:
-                answer = self._awaited(lambda: self._sent(path, body, most))
+                answer = self._sent(path, body, most)
                 good = True
                 return answer
             except openai.APIStatusError as error:
@@ -198,6 +198,18 @@ class OpenAIClient:
             failure = self._model_error(error)
         # Raised out here so that no traceback carries the original error, whose text may hold the key.
         raise failure
+
+    def side_by_side(self, requests: Sequence[Request]) -> None:
+        """Makes requests that `ask`, as many at a time as may be under way; see `parallel.side_by_side`.
+
+        Raises:
+            ModelError: they did not end in time after the run was stopped.
+            Exception: the first failure.
+        """
+        try:
+            side_by_side(requests, self.manners.parallel, stopped=self._cancelled, patience=self._last_answer)
+        except LeftAlone:
+            raise self.error("did not answer before the run was stopped", fatal=True) from None
 
     def error(self, problem: str, *, fatal: bool = False, passing: bool = False) -> ModelError:
         """A `ModelError` about this model, with the key taken out of `problem`."""
@@ -240,31 +252,6 @@ class OpenAIClient:
             charge.settle(usage)
         return Answer(answer, usage)
 
-    def _awaited(self, request: Callable[[], T]) -> T:
-        """`request()`, in a thread that is left alone when it has not answered some time after the run was stopped.
-
-        A request cannot be taken back, and one that hangs would keep a stopped run waiting for a minute.
-        """
-        cancelled = self._cancelled
-        if cancelled is None:
-            return request()
-        answer: Future[T] = Future()
-
-        def answered() -> None:
-            try:
-                answer.set_result(request())
-            except BaseException as error:
-                answer.set_exception(error)
-
-        # A daemon, since nobody waits for it at the end.
-        threading.Thread(target=answered, name="request", daemon=True).start()
-        while not cancelled.is_set():
-            if _ended(answer, _GLANCE):
-                return answer.result()
-        if not _ended(answer, self._last_answer):
-            raise self.error("did not answer before the run was stopped", fatal=True)
-        return answer.result()
-
     def _client(self) -> openai.OpenAI:
         with self._lock:
             if self._opened is None:
@@ -295,15 +282,6 @@ class OpenAIClient:
         if is_too_long(error) and not verdict.fatal:
             return TooLongError(self._message(problem))
         return self.error(problem, fatal=verdict.fatal, passing=verdict.again)
-
-
-def _ended(answer: Future[T], seconds: float) -> bool:
-    """Whether `answer` is there within so many seconds. (`concurrent.futures.wait` takes as long as a small request.)"""
-    try:
-        answer.exception(seconds)
-    except TimeoutError:
-        return answer.done()
-    return True
 
 
 def _wait(seconds: float, events: Sequence[threading.Event]) -> None:

@@ -26,7 +26,6 @@ from chunkers.models.base import Vectors
 from chunkers.models.endpoint import Endpoint
 from chunkers.models.health import HARMLESS, Health
 from chunkers.models.openai_client import Manners, OpenAIClient, TooLargeError, UnknownFieldError
-from chunkers.models.parallel import side_by_side
 from chunkers.models.requests import Limits, known_model, pack, spread
 from chunkers.models.texts import checked
 from chunkers.models.usage import Usage
@@ -96,8 +95,12 @@ class OpenAIEmbedder:
         """Length of the vectors that the model gives by itself."""
         with self._probing:
             if self._own is None:
-                self._own = self._request([HARMLESS], 1, threading.Event(), {})[0].shape[1]
+                self._client.side_by_side([self._find_dimensions])
+            assert self._own is not None
             return self._own
+
+    def _find_dimensions(self, stop: threading.Event) -> None:
+        self._own = self._request([HARMLESS], 1, stop, {})[0].shape[1]
 
     @property
     def max_input_tokens(self) -> int:
@@ -146,7 +149,7 @@ class OpenAIEmbedder:
             return
         counts = [self.count_tokens(text) for text in ready]
         packed = self._packed(counts)
-        side_by_side([partial(self._send, ready, counts, keep, rows) for rows in packed], self._client.manners.parallel)
+        self._client.side_by_side([partial(self._send, ready, counts, keep, rows) for rows in packed])
 
     def _packed(self, counts: Sequence[int]) -> list[range]:
         limits = spread(len(counts), self._client.manners.parallel, self._limits)

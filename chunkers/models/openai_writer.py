@@ -31,7 +31,7 @@ from chunkers.models.openai_client import (
     UnknownFieldError,
 )
 from chunkers.models.outline import OutlineWriter
-from chunkers.models.parallel import Request, side_by_side
+from chunkers.models.parallel import Request
 from chunkers.models.usage import Usage
 
 # Told the place of a request among those of a call, its context, and what it used.
@@ -113,9 +113,7 @@ class OpenAIContextWriter:
                 keep(other, context, Usage())
             return ()
 
-        side_by_side(
-            [partial(write, place, waiting) for place, waiting in _first(requests)], self._client.manners.parallel
-        )
+        self._client.side_by_side([partial(write, place, waiting) for place, waiting in _first(requests)])
 
     def _write_one(self, request: ContextRequest, stop: threading.Event) -> tuple[Context, Usage]:
         """A context, or that the model has no room for the document, and what that used."""

@@ -106,24 +106,25 @@ def embedder(url: str, size: int, parallel: int = 1) -> OpenAIEmbedder:
 
 
 def ours(url: str, requests: int, size: int) -> Callable[[], Run]:
-    """A loop of calls, a request each."""
+    """One call, packed into so many requests."""
 
     def prepare() -> Run:
         model = embedder(url, size)
         model.embed(texts(1, "first"))
-        calls = [texts(size, str(number)) for number in range(requests)]
-        return lambda: [model.embed(call) for call in calls]
+        many = texts(requests * size, "many")
+        return lambda: model.embed(many)
 
     return prepare
 
 
 def plain(url: str, requests: int, size: int) -> Callable[[], Run]:
-    """The same with the library as it comes."""
+    """The same texts in a loop of requests with the library as it comes."""
 
     def prepare() -> Run:
         client = openai.OpenAI(api_key="none", base_url=url, max_retries=0)
         client.embeddings.create(model=MODEL, input=texts(1, "first"))
-        calls = [texts(size, str(number)) for number in range(requests)]
+        many = texts(requests * size, "many")
+        calls = [many[begin : begin + size] for begin in range(0, len(many), size)]
         return lambda: [client.embeddings.create(model=MODEL, input=call) for call in calls]
 
     return prepare

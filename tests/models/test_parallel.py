@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from chunkers.models.parallel import Request, side_by_side
+from chunkers.models.parallel import LeftAlone, Request, side_by_side
 
 BOUND = 20
 
@@ -50,6 +50,39 @@ def test_nothing_is_asked_after_a_failure() -> None:
     assert failed.is_set()
     assert "after" not in asked
     assert asked.count("late") < 50
+
+
+def test_an_interrupt_in_a_request_reaches_the_caller() -> None:
+    def interrupt(stop: threading.Event) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        side_by_side([interrupt, lambda stop: None], 2)
+
+
+def test_a_request_that_hangs_is_left_alone_once_the_run_was_stopped() -> None:
+    stopped, opened, began = threading.Event(), threading.Event(), threading.Event()
+    asked: list[str] = []
+
+    def hang(stop: threading.Event) -> None:
+        began.set()
+        stopped.set()
+        assert opened.wait(BOUND)
+        raise ValueError("too late")
+
+    def wait(stop: threading.Event) -> None:
+        assert began.wait(BOUND)
+        asked.append("an answer that came in time")
+
+    with pytest.raises(LeftAlone):
+        side_by_side([hang, wait, *[hang] * 5], 2, stopped=stopped, patience=0.05)
+    assert asked == ["an answer that came in time"]
+    # Its thread, and the one that waits for work, end once it does.
+    opened.set()
+    for thread in threading.enumerate():
+        if thread.name.startswith("model-"):
+            thread.join(BOUND)
+            assert not thread.is_alive()
 
 
 def test_a_slow_request_holds_up_only_what_it_gives_back() -> None:

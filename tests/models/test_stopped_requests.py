@@ -26,6 +26,17 @@ def held(openai_server: OpenAIServer) -> Iterator[Gate]:
     held.opened.set()
 
 
+def answered(client: OpenAIClient) -> Answer:
+    answers: list[Answer] = []
+
+    def ask(stop: threading.Event) -> None:
+        answers.append(client.ask("/embeddings", {"model": SMALL, "input": ["a", "b"]}, Usage(1, 2), stop=stop))
+
+    client.side_by_side([ask])
+    (answer,) = answers
+    return answer
+
+
 @pytest.fixture
 def asking(openai_server: OpenAIServer) -> Iterator[Callable[..., Future[Answer]]]:
     """Starts a request of a client that ends at `cancelled`; a future of its answer."""
@@ -34,12 +45,7 @@ def asking(openai_server: OpenAIServer) -> Iterator[Callable[..., Future[Answer]
 
         def ask(cancelled: threading.Event, last_answer: float) -> Future[Answer]:
             client = OpenAIClient(SMALL, endpoint, cancelled=cancelled, last_answer=last_answer)
-            return pool.submit(
-                client.ask,
-                "/embeddings",
-                {"model": SMALL, "input": ["a", "b"]},
-                Usage(1, 2),
-            )
+            return pool.submit(answered, client)
 
         yield ask
 
@@ -76,5 +82,5 @@ def test_without_a_stop_a_late_answer_is_awaited(held: Gate, asking: Callable[..
 def test_errors_of_the_server_pass_through(openai_server: OpenAIServer) -> None:
     client = OpenAIClient(SMALL, Endpoint("sk-wrong", openai_server.url), cancelled=threading.Event())
     with pytest.raises(ModelError, match="check OPENAI_API_KEY") as caught:
-        client.ask("/embeddings", {"model": SMALL, "input": ["a"]}, Usage(1, 1))
+        answered(client)
     assert "sk-wrong" not in str(caught.value)
