@@ -25,5 +25,7 @@ def test_a_run_with_a_fault_ends_as_the_matrix_says_and_the_next_one_puts_it_rig
     assert outcome == row.outcome
     differ = point_differences(stored, faultless[row.strategy])
     # A context by the outline is stored as such, with its vector, and is no fault to a later run.
-    marked = [one for one in differ if "'context_source': 'outline'" in one]
+    marked = [
+        id_ for id_, (payload, _) in stored.items() if payload.get("metadata", {}).get("context_source") == "outline"
+    ]
     assert (len(marked), len(differ)) == (outcome.fallbacks, 2 * outcome.fallbacks)
