@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -42,6 +42,26 @@ def until(true: Callable[[], Any], bound: float = BOUND) -> Any:
             return found
         time.sleep(0.2)
     pytest.fail(f"not within {bound:.0f} s")
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """Stop `process` as a service manager does: it is told to end, and killed with all its children if it does not."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(STOP_BOUND)
+        except subprocess.TimeoutExpired:  # Prefect's worker misses the signal once in a while
+            for pid in [*descendants(process.pid), process.pid]:  # a flow run's process has a session of its own
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            process.wait()
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes below process `pid`, the lowest first."""
+    table = subprocess.check_output(["ps", "-eo", "pid=,ppid="], text=True).splitlines()
+    children = [int(child) for child, parent in map(str.split, table) if int(parent) == pid]
+    return [one for child in children for one in [*descendants(child), child]]
 
 
 def prefect(environment: dict[str, str], *arguments: str) -> None:
@@ -124,13 +144,7 @@ class Place:
         try:
             yield started
         finally:
-            if started.poll() is None:
-                started.send_signal(signal.SIGTERM)
-                try:
-                    started.wait(STOP_BOUND)
-                except subprocess.TimeoutExpired:
-                    os.killpg(started.pid, signal.SIGKILL)
-                    started.wait()
+            stop(started)
 
     def serve(self, *options: str) -> Any:
         named = [word for name in SERVED for word in ("--strategy", name)]
@@ -264,8 +278,7 @@ def test_a_run_that_a_stopped_worker_leaves_is_noticed_and_the_next_goes_on(
     with place.held(at=4) as gate, worker(place) as stopped:
         id_ = place.trigger("ingest/corpus", source=str(place.source), strategies=["recursive"])
         assert gate.reached.wait(BOUND)
-        stopped.send_signal(signal.SIGTERM)
-        stopped.wait(STOP_BOUND)
+        stop(stopped)
     left = place.run(id_)
     with worker(place):
         # The run's deployment may be said to be busy for some minutes; the other one is not.
